@@ -1,0 +1,3 @@
+"""NodeWright: a Kubernetes operator that changes nodes."""
+
+__version__ = "0.1.0"
