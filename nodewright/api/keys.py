@@ -1,7 +1,8 @@
 """Every name that other software reads: the group, keys on Nodes, Jobs, pods and ConfigMaps, and the names of what we create.
 
-Package images, agents, dashboards and the existing kubectl plugin read these (`contract.md`), so they are spelled here once and nowhere
-else. Pure text: relies on nothing; everything that reads or writes an object of the cluster relies on it.
+Package images, agents, dashboards and the existing kubectl plugin read these (`contract.md`), so they are spelled here
+once and nowhere else. Pure text: relies on nothing; everything that reads or writes an object of the cluster relies on
+it.
 """
 
 import hashlib
@@ -29,13 +30,13 @@ MAX_CR_NAME: Final = 50
 DEFAULT_COMPARTMENT: Final = "__default__"
 """Compartment of nodes that no compartment's selector matches (ROL-5, ROL-6)."""
 
-# --- on a NodeWright (CON-7a) ----------------------------------------------------------------------------------------------------
+# --- on a NodeWright (CON-7a) -----------------------------------------------------------------------------------------
 PAUSE: Final = f"{PREFIX}pause"
 DISABLE: Final = f"{PREFIX}disable"
 MIRRORED_FROM: Final = f"{PREFIX}mirrored-from"
 LEGACY_MIGRATED_AT: Final = f"{PREFIX}legacy-migrated-at"
 
-# --- on a Node (CON-7, CON-8) ----------------------------------------------------------------------------------------------------
+# --- on a Node (CON-7, CON-8) -----------------------------------------------------------------------------------------
 IGNORE_LABEL: Final = f"{PREFIX}ignore"
 """Label set by people; only the exact value `true` counts (ROL-2)."""
 RUNTIME_REQUIRED_CORDON: Final = f"{PREFIX}runtimeRequiredCordon"
@@ -111,7 +112,7 @@ def erroring_condition(cr: str) -> str:
     return f"{PREFIX}{cr}/Erroring"
 
 
-# --- on Jobs, their pods and ConfigMaps (CON-14 to CON-16) -----------------------------------------------------------------------
+# --- on Jobs, their pods and ConfigMaps (CON-14 to CON-16) ------------------------------------------------------------
 LABEL_NAME: Final = f"{PREFIX}name"
 LABEL_PACKAGE: Final = f"{PREFIX}package"
 LABEL_STAGE: Final = f"{PREFIX}stage"
@@ -138,7 +139,7 @@ BOOT_ID: Final = f"{PREFIX}boot-id"
 UNPROVEN_FAILURES: Final = f"{PREFIX}unproven-failures"
 TRACEPARENT: Final = f"{PREFIX}traceparent"
 
-# --- names -----------------------------------------------------------------------------------------------------------------------
+# --- names ------------------------------------------------------------------------------------------------------------
 MAX_LABEL_VALUE: Final = 63
 _MAX_SUBDOMAIN: Final = 253
 _DIGEST_LENGTH: Final = 12
@@ -150,8 +151,8 @@ _SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:
 def safe_name(limit: int, *parts: str) -> str:
     """A readable, deterministic name of at most `limit` characters that differs whenever the parts differ (CON-12).
 
-    The parts must not contain `/`, which no name of Kubernetes and no version does; the first must start with a letter or digit for
-    the result to be a DNS label.
+    The parts must not contain `/`, which no name of Kubernetes and no version does; the first must start with a letter
+    or digit for the result to be a DNS label.
     """
     digest = hashlib.sha256("/".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
     readable = _NOT_IN_A_DNS_LABEL.sub("-", "-".join(parts).lower())

@@ -1,6 +1,7 @@
 """Kubernetes quantities such as `500m`, `8Gi` or `1e3`, compared by value (CON-4).
 
-Pure arithmetic in `Decimal`, so that `4000m` equals `4` exactly. Models, validation and the comparison of Jobs rely on it.
+Pure arithmetic in `Decimal`, so that `4000m` equals `4` exactly. Models, validation and the comparison of Jobs rely on
+it.
 """
 
 import re

@@ -1,8 +1,8 @@
 """What all models of this API share: shape, spelling, and how a raw object becomes a model without ever raising.
 
-*Shape* is what the CRD schema guarantees (a number is a number); *validity* is what `validation` says about a well-shaped spec. A shape
-fault is reported with its path, and the rest of the object is still looked at, so that all faults show at once (admission.md).
-Relies on pydantic and msgspec; every model and the parsing functions rely on it.
+*Shape* is what the CRD schema guarantees (a number is a number); *validity* is what `validation` says about a
+well-shaped spec. A shape fault is reported with its path, and the rest of the object is still looked at, so that all
+faults show at once (admission.md). Relies on pydantic and msgspec; every model and the parsing functions rely on it.
 """
 
 from dataclasses import dataclass

@@ -24,7 +24,8 @@ def is_version(text: str) -> bool:
 def compare_versions(*, have: str, want: str) -> VersionChange:
     """What going from `have` to `want` is; equal precedence with different text is an increase (CHG-6).
 
-    A text that is not semver (a hand-edited entry) counts as older than any that is, so that a valid spec heals it by an upgrade.
+    A text that is not semver (a hand-edited entry) counts as older than any that is, so that a valid spec heals it by
+    an upgrade.
     """
     if have == want:
         return VersionChange.SAME
