@@ -1,0 +1,28 @@
+"""A real control plane without containers.
+
+etcd, kube-apiserver and kube-controller-manager, built from Go modules and run on loopback. Made for tests,
+benchmarks and playgrounds; nothing that runs in production imports it.
+"""
+
+from controller_runtime.testing.control_plane.build import (
+    BuildError,
+    GoMissingError,
+    Programs,
+    build_programs,
+    built_programs,
+    etcd_version,
+    kubernetes_version,
+)
+from controller_runtime.testing.control_plane.launcher import ControlPlane, ControlPlaneError
+
+__all__ = [
+    "BuildError",
+    "ControlPlane",
+    "ControlPlaneError",
+    "GoMissingError",
+    "Programs",
+    "build_programs",
+    "built_programs",
+    "etcd_version",
+    "kubernetes_version",
+]

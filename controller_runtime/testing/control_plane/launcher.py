@@ -1,0 +1,451 @@
+"""Starts a real etcd, kube-apiserver and kube-controller-manager on loopback, and ends them with their user.
+
+Relies on ``build`` for the programs and on ``keeper`` so that no server outlives the process that started it. Test
+fixtures, fault tests, the benchmark and the playground rely on it. What it runs is a cluster for tests: one etcd
+member that does not sync to disk, TLS and RBAC as in a real cluster, no node, no scheduler. Nodes never turn NotReady
+for want of heartbeats: leases and heartbeats are the simulator's choice.
+
+Everything here is synchronous; call it from a thread when a loop must go on.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from controller_runtime.testing.control_plane.build import Programs, build_programs
+from controller_runtime.testing.control_plane.credentials import (
+    write_kubeconfig,
+    write_service_account_keys,
+    write_serving_certificate,
+)
+from controller_runtime.testing.control_plane.keeper import Keeper, KeeperError
+
+_READY_WITHIN = 120.0
+_TOKEN_SECONDS = 7 * 24 * 3600
+_ETCD_BYTES = 8 * 1024**3
+_API_SERVER = "kube-apiserver"
+_CONTROLLER_MANAGER = "kube-controller-manager"
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
+
+
+class ControlPlaneError(RuntimeError):
+    """The control plane did not come up or did not do what was asked; the message ends with the tails of the logs."""
+
+
+class ControlPlane:
+    """One real control plane. A context manager; ``start`` and ``stop`` do the same.
+
+    ``programs``: built when not given. ``kcm_qps``, ``kcm_burst``: the controller-manager's client limit (its own
+    defaults 20 and 30 are right for tests of behaviour and finish about three Jobs a second).
+    ``concurrent_job_syncs``: its default is 5. ``audit``: write an audit log of level Metadata. ``keep_folder``:
+    leave keys, logs and data behind for a look; ``folder`` says where.
+    """
+
+    def __init__(
+        self,
+        *,
+        programs: Programs | None = None,
+        kcm_qps: float | None = None,
+        kcm_burst: int | None = None,
+        concurrent_job_syncs: int | None = None,
+        audit: bool = False,
+        keep_folder: bool = False,
+        api_server_flags: Sequence[str] = (),
+        controller_manager_flags: Sequence[str] = (),
+    ) -> None:
+        self._programs = programs
+        self._audit = audit
+        self._keep_folder = keep_folder
+        self._api_server_flags = tuple(api_server_flags)
+        limits = {"kube-api-qps": kcm_qps, "kube-api-burst": kcm_burst, "concurrent-job-syncs": concurrent_job_syncs}
+        self._controller_manager_flags = (
+            *(f"--{flag}={value}" for flag, value in limits.items() if value is not None),
+            *controller_manager_flags,
+        )
+        self._folder: Path | None = None
+        self._keeper: Keeper | None = None
+        self._reserved: list[socket.socket] = []
+        self._etcd_url = ""
+        self._token = ""
+        self._opener = urllib.request.build_opener()
+        self.server = ""
+        """The API server's URL, ``https://127.0.0.1:PORT``; the same for the whole life, restarts included."""
+
+    # --- life
+
+    def start(self) -> Self:
+        """Returns when the API server is ready and the controllers make service accounts.
+
+        ``ControlPlaneError`` when that does not happen within two minutes.
+        """
+        if self._keeper is not None:
+            raise ControlPlaneError("This control plane is running already.")
+        programs = self._programs = self._programs or build_programs()
+        folder = self._folder = Path(tempfile.mkdtemp(prefix="control-plane-"))
+        try:
+            self._keeper = Keeper(folder, remove_folder=not self._keep_folder)
+            port, etcd_port, peer_port = (self._reserve_port() for _ in range(3))
+            self.server = f"https://127.0.0.1:{port}"
+            self._etcd_url = f"http://127.0.0.1:{etcd_port}"
+            self._write_credentials(folder)
+            self._launch("etcd", _etcd_command(programs, folder, self._etcd_url, f"http://127.0.0.1:{peer_port}"))
+            self._launch(_API_SERVER, self._api_server_command(programs, folder, port))
+            self._wait_ready()
+            self._launch(_CONTROLLER_MANAGER, self._controller_manager_command(programs, folder))
+            self._wait(
+                "the controller-manager to make service accounts",
+                lambda: self.request("GET", "/api/v1/namespaces/default/serviceaccounts/default") is not None,
+            )
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Kills the servers, whose state is thrown away, and removes the folder. May be called twice."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.close()
+        for reserved in self._reserved:
+            reserved.close()
+        self._reserved.clear()
+        if self._folder is not None and not self._keep_folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # --- what a test uses
+
+    @property
+    def folder(self) -> Path:
+        """Keys, logs, data: removed with the control plane unless ``keep_folder`` was set."""
+        if self._folder is None:
+            raise ControlPlaneError("This control plane was not started.")
+        return self._folder
+
+    @property
+    def admin_kubeconfig(self) -> Path:
+        """Of a cluster administrator, to arrange and to look; what is tested runs as a service account."""
+        return self.folder / "admin.kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """One JSON object a line for each answered request, of level Metadata; only with ``audit=True``."""
+        if not self._audit:
+            raise ControlPlaneError("This control plane was started without audit=True.")
+        return self.folder / "audit.log"
+
+    @property
+    def log_files(self) -> Mapping[str, Path]:
+        """The servers' own logs by name."""
+        return {name: self.folder / f"{name}.log" for name in ("etcd", _API_SERVER, _CONTROLLER_MANAGER)}
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str:
+        """Runs kubectl as the administrator; its standard output, or ``ControlPlaneError`` with what it said."""
+        if self._programs is None:
+            raise ControlPlaneError("This control plane was not started.")
+        command = [
+            str(self._programs.kubectl),
+            f"--kubeconfig={self.admin_kubeconfig}",
+            f"--cache-dir={self.folder / 'kubectl-cache'}",
+            *arguments,
+        ]
+        environment = {**os.environ, "KUBECTL_KUBERC": "false"}  # no person's preferences in a test
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, timeout=timeout, env=environment, check=False
+        )
+        if done.returncode != 0:
+            raise ControlPlaneError(
+                f"kubectl {' '.join(arguments)} ended with code {done.returncode}: {done.stderr.strip()}"
+            )
+        return done.stdout
+
+    def apply(self, path: Path | str, *, timeout: float = 60.0) -> None:
+        """Applies a file, a folder of files or a kustomization, and waits until each CRD in it is served."""
+        path = Path(path)
+        flag = "-k" if (path / "kustomization.yaml").exists() else "-f"
+        applied = self.kubectl("apply", "--server-side", flag, str(path), "--output=name", timeout=timeout)
+        kinds = [line for line in applied.split() if line.startswith("customresourcedefinition")]
+        if not kinds:
+            return
+        self.kubectl("wait", "--for=condition=Established", f"--timeout={timeout:.0f}s", *kinds, timeout=timeout + 10)
+        for kind in kinds:  # for a moment after that a CRD's objects are still answered with 404 or 429
+            self._wait_served(kind.partition("/")[2], timeout)
+
+    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
+        """A kubeconfig with a real token of that service account, good for a week.
+
+        RBAC and API priority and fairness apply to it as they would in production.
+        """
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": _TOKEN_SECONDS},
+        }
+        answer = self.request("POST", path, body)
+        if answer is None:
+            raise ControlPlaneError(f"There is no service account {namespace}/{name}.")
+        file = self.folder / f"{namespace}-{name}-{secrets.token_hex(4)}.kubeconfig"
+        self._write_kubeconfig(file, user=f"{namespace}-{name}", token=answer["status"]["token"])
+        return file
+
+    def request(self, method: str, path: str, body: object = None, *, timeout: float = 10.0) -> Any:
+        """One request as the administrator: the decoded answer, None for 404.
+
+        ``ControlPlaneError`` for every other refusal, ``OSError`` when there is no answer.
+        """
+        request = urllib.request.Request(
+            f"{self.server}{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
+        )
+        try:
+            with self._opener.open(request, timeout=timeout) as answer:
+                received = answer.read()
+                is_json = answer.headers.get_content_type() == "application/json"
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code == 404:
+                    return None
+                text = error.read().decode(errors="replace")
+            raise ControlPlaneError(f"{method} {path} answered {error.code}: {text}") from None
+        return json.loads(received) if is_json else received.decode()
+
+    # --- faults
+
+    def pause_api_server(self) -> None:
+        """Stops the API server in its tracks (SIGSTOP): connections stay open and nothing is answered."""
+        self._running().signal(_API_SERVER, signal.SIGSTOP)
+
+    def resume_api_server(self) -> None:
+        """Lets a paused API server go on, with its old connections and watches."""
+        self._running().signal(_API_SERVER, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def paused_api_server(self) -> Iterator[None]:
+        """The API server does not answer within the block."""
+        self.pause_api_server()
+        try:
+            yield
+        finally:
+            self.resume_api_server()
+
+    def kill_api_server(self) -> None:
+        """Ends the API server with SIGKILL: watches break, connections are refused until ``restart_api_server``."""
+        self._running().kill(_API_SERVER)
+
+    def restart_api_server(self) -> None:
+        """Starts the API server again, after killing it if it runs: same port, same keys, same data.
+
+        Returns when it is ready.         Its watch cache starts empty: a watch from a resourceVersion before the
+        restart may be answered 410.
+        """
+        self.kill_api_server()
+        if self._programs is None:
+            raise ControlPlaneError("This control plane was not started.")
+        self._launch(
+            _API_SERVER, self._api_server_command(self._programs, self.folder, int(self.server.rpartition(":")[2]))
+        )
+        self._wait_ready()
+
+    def compact_etcd(self) -> int:
+        """Drops etcd's history up to now; gives the revision it was compacted at.
+
+        Pages of a list begun earlier cannot be continued from etcd then. A running API server still serves watches
+        from its own memory; compact, then ``restart_api_server``, to have watches from an old resourceVersion
+        answered with 410.
+        """
+        key = base64.b64encode(b"/").decode()
+        revision = int(self._etcd("range", {"key": key, "limit": 1})["header"]["revision"])
+        self._etcd("compaction", {"revision": revision, "physical": True})
+        return revision
+
+    # --- below
+
+    def _etcd(self, call: str, body: Mapping[str, object]) -> Any:
+        request = urllib.request.Request(
+            f"{self._etcd_url}/v3/kv/{call}", data=json.dumps(body).encode(), method="POST"
+        )
+        with self._opener.open(request, timeout=30) as answer:
+            return json.loads(answer.read())
+
+    def _reserve_port(self) -> int:
+        """A free loopback port nobody else can get while this control plane lives.
+
+        The socket stays bound here and never listens. The server binds beside it with SO_REUSEPORT, which the kernel
+        grants to sockets of one user that all ask for it, and never to one that asks for any free port. So the port
+        is neither lost between choosing and binding, nor while the server is down; connections are refused then.
+        """
+        reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._reserved.append(reserved)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        reserved.bind(("127.0.0.1", 0))
+        return int(reserved.getsockname()[1])
+
+    def _write_credentials(self, folder: Path) -> None:
+        write_serving_certificate(folder)
+        write_service_account_keys(folder)
+        self._token, controller_manager_token = secrets.token_hex(16), secrets.token_hex(16)
+        (folder / "tokens.csv").write_text(
+            f"{self._token},admin,admin,system:masters\n"
+            f"{controller_manager_token},system:kube-controller-manager,system:kube-controller-manager\n",
+            encoding="utf-8",
+        )
+        self._write_kubeconfig(self.admin_kubeconfig, user="admin", token=self._token)
+        self._write_kubeconfig(
+            folder / "controller-manager.kubeconfig", user="controller-manager", token=controller_manager_token
+        )
+        (folder / "audit-policy.json").write_text(json.dumps(_AUDIT_POLICY), encoding="utf-8")
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}),
+            urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=str(folder / "ca.crt"))),
+        )
+
+    def _write_kubeconfig(self, path: Path, *, user: str, token: str) -> None:
+        write_kubeconfig(path, server=self.server, authority=self.folder / "ca.crt", user=user, token=token)
+
+    def _api_server_command(self, programs: Programs, folder: Path, port: int) -> list[str]:
+        audit = [
+            f"--audit-policy-file={folder / 'audit-policy.json'}",
+            f"--audit-log-path={folder / 'audit.log'}",
+            "--audit-log-maxsize=0",  # one file, never rotated
+        ]
+        return [
+            str(programs.kube_apiserver),
+            f"--etcd-servers={self._etcd_url}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            "--permit-port-sharing",
+            f"--cert-dir={folder}",
+            f"--tls-cert-file={folder / 'apiserver.crt'}",
+            f"--tls-private-key-file={folder / 'apiserver.key'}",
+            f"--token-auth-file={folder / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.0.0.0/16",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={folder / 'service-account.pub'}",
+            f"--service-account-signing-key-file={folder / 'service-account.key'}",
+            "--allow-privileged=true",
+            "--endpoint-reconciler-type=none",
+            *(audit if self._audit else []),
+            *self._api_server_flags,
+        ]
+
+    def _controller_manager_command(self, programs: Programs, folder: Path) -> list[str]:
+        return [
+            str(programs.kube_controller_manager),
+            f"--kubeconfig={folder / 'controller-manager.kubeconfig'}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            f"--root-ca-file={folder / 'ca.crt'}",
+            f"--service-account-private-key-file={folder / 'service-account.key'}",
+            "--use-service-account-credentials",
+            "--node-monitor-grace-period=1000h",
+            *self._controller_manager_flags,
+        ]
+
+    def _launch(self, name: str, command: Sequence[str]) -> None:
+        environment = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "TMPDIR"}}
+        self._running().start(name, command, log=self.log_files[name], environment=environment)
+
+    def _running(self) -> Keeper:
+        if self._keeper is None:
+            raise ControlPlaneError("This control plane is not running.")
+        return self._keeper
+
+    def _wait_ready(self) -> None:
+        self._wait("the API server to be ready", lambda: self.request("GET", "/readyz") == "ok")
+
+    def _wait_served(self, crd: str, timeout: float) -> None:
+        definition = self.request("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}")
+        plural, _, group = crd.partition(".")
+        paths = [
+            f"/apis/{group}/{item['name']}/{plural}?limit=1"
+            for item in definition["spec"]["versions"]
+            if item["served"]
+        ]
+
+        def all_answer() -> bool:
+            return all(self.request("GET", path) is not None for path in paths)
+
+        self._wait(f"{crd} to be served", all_answer, within=timeout)
+
+    def _wait(self, what: str, ready: Callable[[], bool], *, within: float = _READY_WITHIN) -> None:
+        """Polls until ``ready``; an answer that is an error or none at all counts as not yet."""
+        deadline = time.monotonic() + within
+        refusal = ""
+        while time.monotonic() < deadline:
+            try:
+                if ready():
+                    return
+            except (ControlPlaneError, OSError) as error:
+                refusal = f" Last answer: {error}"
+            self._check_alive(what)
+            time.sleep(0.05)
+        raise ControlPlaneError(f"Waited {within:.0f} s for {what}.{refusal}\n{self._log_tails()}")
+
+    def _check_alive(self, what: str) -> None:
+        for name, path in self.log_files.items():
+            if not path.exists():  # not started yet
+                continue
+            try:
+                code = self._running().exit_code(name)
+            except KeeperError as error:
+                raise ControlPlaneError(f"While waiting for {what}: {error}") from None
+            if code is not None:
+                raise ControlPlaneError(f"{name} ended with code {code} while waiting for {what}.\n{self._log_tails()}")
+
+    def _log_tails(self, lines: int = 15) -> str:
+        parts = []
+        for name, path in self.log_files.items():
+            if path.exists():
+                tail = path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+                parts.append("\n".join([f"--- {name}, last lines of its log", *tail]))
+        return "\n".join(parts)
+
+
+def _etcd_command(programs: Programs, folder: Path, clients: str, peers: str) -> list[str]:
+    return [
+        str(programs.etcd),
+        "--name=test",
+        f"--data-dir={folder / 'etcd-data'}",
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+        "--socket-reuse-port",
+        f"--quota-backend-bytes={_ETCD_BYTES}",
+        f"--listen-client-urls={clients}",
+        f"--advertise-client-urls={clients}",
+        f"--listen-peer-urls={peers}",
+        f"--initial-advertise-peer-urls={peers}",
+        f"--initial-cluster=test={peers}",
+    ]
