@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from nodewright.api.nodewright import Metadata
 from nodewright.api.selectors import LabelSelector
-from nodewright.api.shape import Fault, Model, decode_object, parse_leniently
+from nodewright.api.shape import Fault, Model, parse
 
 
 class StrategyKind(StrEnum):
@@ -26,26 +26,33 @@ class StrategyKind(StrEnum):
 class Budget(Model):
     """Ceiling of a compartment: exactly one of both (ROL-7)."""
 
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["percent"]}, {"required": ["count"]}]})
+
     percent: int | None = Field(
-        default=None, ge=1, le=100, description="Share of the compartment's nodes, rounded down, at least one."
+        default=None,
+        json_schema_extra={"minimum": 1, "maximum": 100},
+        description="Share of the compartment's nodes, rounded down, at least one.",
     )
-    count: int | None = Field(default=None, ge=1, description="Number of nodes.")
+    count: int | None = Field(default=None, json_schema_extra={"minimum": 1}, description="Number of nodes.")
 
 
 class FixedStrategy(Model):
     """Every batch has the same size; also what all strategies have in common."""
 
-    initial_batch: int = Field(default=1, ge=1, description="Size of the first batch.")
+    initial_batch: int = Field(default=1, json_schema_extra={"minimum": 1}, description="Size of the first batch.")
     batch_threshold: int = Field(
-        default=100, ge=1, le=100, description="Percent of a batch that must succeed for it to pass."
+        default=100,
+        json_schema_extra={"minimum": 1, "maximum": 100},
+        description="Percent of a batch that must succeed for it to pass.",
     )
     failure_threshold: int | None = Field(
-        default=None, ge=1, description="Failed batches in a row that stop the compartment; unset means none does."
+        default=None,
+        json_schema_extra={"minimum": 1},
+        description="Failed batches in a row that stop the compartment; unset means none does.",
     )
     safety_limit: int = Field(
         default=50,
-        ge=1,
-        le=100,
+        json_schema_extra={"minimum": 1, "maximum": 100},
         description="Percent of progress from which failures neither stop the compartment nor shrink batches.",
     )
 
@@ -53,17 +60,29 @@ class FixedStrategy(Model):
 class LinearStrategy(FixedStrategy):
     """Batches grow and shrink by a number of nodes."""
 
-    delta: int = Field(default=1, ge=1, description="Nodes added after a passed batch, taken off after a failed one.")
+    delta: int = Field(
+        default=1,
+        json_schema_extra={"minimum": 1},
+        description="Nodes added after a passed batch, taken off after a failed one.",
+    )
 
 
 class ExponentialStrategy(FixedStrategy):
     """Batches grow and shrink by a factor."""
 
-    growth_factor: int = Field(default=2, ge=2, description="Factor after a passed batch, divisor after a failed one.")
+    growth_factor: int = Field(
+        default=2,
+        json_schema_extra={"minimum": 2},
+        description="Factor after a passed batch, divisor after a failed one.",
+    )
 
 
 class Strategy(Model):
     """Exactly one of the three (ADM-21)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["fixed"]}, {"required": ["linear"]}, {"required": ["exponential"]}]}
+    )
 
     fixed: FixedStrategy | None = Field(default=None, description="Batches of one size.")
     linear: LinearStrategy | None = Field(default=None, description="Batches that grow by a number of nodes.")
@@ -86,7 +105,11 @@ class Strategy(Model):
 class PolicyDefault(Model):
     """Budget and strategy of the nodes that no compartment's selector matches."""
 
-    budget: Budget = Field(default_factory=Budget, description="How many of these nodes may be worked on at once.")
+    budget: Budget = Field(
+        default_factory=Budget,
+        description="How many of these nodes may be worked on at once.",
+        json_schema_extra={"required": True},
+    )
     strategy: Strategy | None = Field(
         default=None, description="How batch sizes develop; unset means batches of the budget's size."
     )
@@ -95,7 +118,9 @@ class PolicyDefault(Model):
 class Compartment(PolicyDefault):
     """Nodes of one kind, with a budget and strategy of their own."""
 
-    name: str = Field(default="", description="Name, unique in the policy.")
+    name: str = Field(
+        default="", description="Name, unique in the policy.", json_schema_extra={"required": True, "minLength": 1}
+    )
     selector: LabelSelector = Field(default_factory=LabelSelector, description="Nodes of the compartment.")
 
 
@@ -123,17 +148,9 @@ class DeploymentPolicy(Model):
 
 def parse_policy(raw: bytes | str | Mapping[str, Any]) -> DeploymentPolicy | list[Fault]:
     """The object, or all faults of its shape. Never raises."""
-    document, faults = decode_object(raw)
-    if faults:
-        return faults
-    parsed, faults = parse_leniently(DeploymentPolicy, document, path="")
-    return faults or parsed
+    return parse(DeploymentPolicy, raw, path="")
 
 
 def parse_policy_spec(raw: bytes | str | Mapping[str, Any] | msgspec.Raw) -> DeploymentPolicySpec | list[Fault]:
     """The spec, or all faults of its shape. Never raises."""
-    document, faults = decode_object(bytes(raw) if isinstance(raw, msgspec.Raw) else raw)
-    if faults:
-        return faults
-    parsed, faults = parse_leniently(DeploymentPolicySpec, document, path="spec")
-    return faults or parsed
+    return parse(DeploymentPolicySpec, raw, path="spec")

@@ -1,4 +1,4 @@
-"""Every name that other software reads: the group, keys on Nodes, Jobs, pods and ConfigMaps, and the names of what we create.
+"""Every name that other software reads: group, keys on Nodes, Jobs, pods and ConfigMaps, names of what we create.
 
 Package images, agents, dashboards and the existing kubectl plugin read these (`contract.md`), so they are spelled here
 once and nowhere else. Pure text: relies on nothing; everything that reads or writes an object of the cluster relies on
@@ -183,12 +183,15 @@ def job_name(*, cr: str, package: str, version: str, stage: str, node: str) -> s
 
 
 def interrupt_job_name(*, cr: str, stage: str, interrupt_type: str, node: str) -> str:
-    """Name of a node's interrupt Job, whichever package's interrupt won; the type is spelled as in the spec (CON-13)."""
+    """Name of a node's interrupt Job, whichever package's interrupt won; its type spelled as in the spec (CON-13)."""
     return safe_name(MAX_LABEL_VALUE, cr, stage, interrupt_type, node)
 
 
 def package_configmap_name(*, cr: str, package: str, version: str) -> str:
-    """Name of a package's ConfigMap (CON-16); the safe form too where semver allows what a name does not, as `1.0.0-a-`."""
+    """Name of a package's ConfigMap (CON-16).
+
+    The safe form serves every version that semver allows and a name does not: `1.0.0+build`, but `1.0.0-a-` too.
+    """
     plain = f"{cr}-{package}-{version}".lower()
     if is_dns_subdomain(plain):
         return plain

@@ -8,16 +8,21 @@ env) is kept as written; the properties give it as values. Relies on `shape`; ne
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import msgspec
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from nodewright.api.durations import DurationError, duration_seconds
+from nodewright.api.durations import DURATION_PATTERN, DurationError, duration_seconds
 from nodewright.api.quantities import Quantity
 from nodewright.api.selectors import LabelSelector, Matcher
-from nodewright.api.shape import Fault, Model, decode_object, parse_leniently
+from nodewright.api.shape import Fault, Model, parse
 from nodewright.api.tolerations import Toleration
+from nodewright.api.versions import VERSION_PATTERN
+
+# What OpenAPI can say of ADM-10 and ADM-11; `validation` says the same in words.
+IMAGE_PATTERN: Final = r"^([^\s@]*/)?[^\s@:/]*$"
+CONTAINER_SHA_PATTERN: Final = "^(sha256:[0-9a-f]{64})?$"
 
 
 class Sequencing(StrEnum):
@@ -39,10 +44,16 @@ class InterruptType(StrEnum):
 class InterruptionBudget(Model):
     """How many selected nodes may be worked on at once (ROL-5); with neither field set it counts as absent."""
 
+    model_config = ConfigDict(json_schema_extra={"not": {"required": ["percent", "count"]}})
+
     percent: int | None = Field(
-        default=None, ge=0, le=100, description="Share of the selected nodes, rounded down, at least one."
+        default=None,
+        json_schema_extra={"minimum": 0, "maximum": 100},
+        description="Share of the selected nodes, rounded down, at least one.",
     )
-    count: int | None = Field(default=None, ge=0, description="Number of nodes; 0 admits none.")
+    count: int | None = Field(
+        default=None, json_schema_extra={"minimum": 0}, description="Number of nodes; 0 admits none."
+    )
 
     @property
     def is_set(self) -> bool:
@@ -70,8 +81,16 @@ class DrainConfig(Model):
     )
     force: bool = Field(default=True, description="When false, pods without a controller block the drain.")
     ignore_daemon_sets: bool = Field(default=True, description="Leave pods of DaemonSets alone.")
-    timeout: str | None = Field(default=None, description="Bounds the whole drain; unset or 0 means no timeout.")
-    grace_period: str | None = Field(default=None, description="Overrides the pods' own termination grace period.")
+    timeout: str | None = Field(
+        default=None,
+        description="Bounds the whole drain; unset or 0 means no timeout.",
+        json_schema_extra={"pattern": DURATION_PATTERN},
+    )
+    grace_period: str | None = Field(
+        default=None,
+        description="Overrides the pods' own termination grace period.",
+        json_schema_extra={"pattern": DURATION_PATTERN},
+    )
 
     @property
     def timeout_seconds(self) -> float | None:
@@ -93,6 +112,12 @@ class Interrupt(Model):
 
 class Resources(Model):
     """Requests and limits of a package's containers; all four or none (ADM-15)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [{"required": ["cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit"]}, {"maxProperties": 0}]
+        }
+    )
 
     cpu_request: Quantity | None = Field(default=None, description="CPU request.")
     cpu_limit: Quantity | None = Field(default=None, description="CPU limit, at least the request.")
@@ -116,10 +141,21 @@ class Package(Model):
     """One unit of work: an image whose scripts run on the host."""
 
     name: str | None = Field(default=None, description="Must not be set: the key of the map is the name.")
-    version: str = Field(default="", description="Semver without a leading v; the image tag and the ordering key.")
-    image: str = Field(default="", description="Registry and repository, without tag and digest.")
+    version: str = Field(
+        default="",
+        description="Semver without a leading v; the image tag and the ordering key.",
+        json_schema_extra={"required": True, "pattern": VERSION_PATTERN},
+    )
+    image: str = Field(
+        default="",
+        description="Registry and repository, without tag and digest.",
+        json_schema_extra={"required": True, "minLength": 1, "pattern": IMAGE_PATTERN},
+    )
     container_sha: str | None = Field(
-        default=None, alias="containerSHA", description="sha256 digest that pins the image's bytes."
+        default=None,
+        alias="containerSHA",
+        description="sha256 digest that pins the image's bytes.",
+        json_schema_extra={"pattern": CONTAINER_SHA_PATTERN},
     )
     interrupt: Interrupt | None = Field(default=None, description="Interrupt to run after the package was applied.")
     depends_on: dict[str, str] = Field(
@@ -139,10 +175,15 @@ class Package(Model):
     resources: Resources | None = Field(
         default=None, description="CPU and memory of the package's containers; all four or none."
     )
-    graceful_shutdown: str | None = Field(default=None, description="Termination grace period of the package's pods.")
+    graceful_shutdown: str | None = Field(
+        default=None,
+        description="Termination grace period of the package's pods.",
+        json_schema_extra={"pattern": DURATION_PATTERN},
+    )
     stage_timeout: str | None = Field(
         default=None,
         description="Bounds one attempt at each stage, for an interrupt the whole stage; 0 means no bound.",
+        json_schema_extra={"pattern": DURATION_PATTERN},
     )
     uninstall: Uninstall = Field(default_factory=Uninstall, description="Explicit uninstall.")
 
@@ -177,7 +218,9 @@ class NodeWrightSpec(Model):
     deployment_policy_options: DeploymentPolicyOptions = Field(
         default_factory=DeploymentPolicyOptions, description="Overrides of the policy for this NodeWright."
     )
-    priority: int = Field(default=200, ge=1, description="Order among NodeWrights; lower runs first.")
+    priority: int = Field(
+        default=200, json_schema_extra={"minimum": 1}, description="Order among NodeWrights; lower runs first."
+    )
     sequencing: Sequencing = Field(
         default=Sequencing.NODE, description="Whether later NodeWrights wait per node or for all nodes."
     )
@@ -187,7 +230,9 @@ class NodeWrightSpec(Model):
         description="Pods that must have left a node before its drain begins; empty protects none.",
     )
     drain_config: DrainConfig = Field(
-        default_factory=DrainConfig, description="How nodes are drained before an interrupt."
+        default_factory=DrainConfig,
+        description="How nodes are drained before an interrupt.",
+        json_schema_extra={"default": {}},
     )
     additional_tolerations: tuple[Toleration, ...] = Field(
         default=(), description="Tolerations added to every package pod."
@@ -239,29 +284,24 @@ class NodeWright(Model):
     api_version: str = ""
     kind: str = ""
     metadata: Metadata = Field(default_factory=Metadata)
-    spec: NodeWrightSpec = Field(default_factory=NodeWrightSpec)
+    spec: NodeWrightSpec = Field(default_factory=NodeWrightSpec, json_schema_extra={"default": {}})
 
 
 def parse_nodewright(raw: bytes | str | Mapping[str, Any]) -> NodeWright | list[Fault]:
     """The object, or all faults of its shape. Never raises; validity is `validation.validate_nodewright`'s to say."""
-    document, faults = decode_object(raw)
-    if faults:
-        return faults
-    parsed, faults = parse_leniently(NodeWright, document, path="")
-    return faults or parsed
+    return parse(NodeWright, raw, path="")
 
 
 def parse_nodewright_spec(raw: bytes | str | Mapping[str, Any] | msgspec.Raw) -> NodeWrightSpec | list[Fault]:
     """The spec, or all faults of its shape. Never raises."""
-    document, faults = decode_object(bytes(raw) if isinstance(raw, msgspec.Raw) else raw)
-    if faults:
-        return faults
-    parsed, faults = parse_leniently(NodeWrightSpec, document, path="spec")
-    return faults or parsed
+    return parse(NodeWrightSpec, raw, path="spec")
 
 
 def config_key_matches(pattern: str, name: str) -> bool:
-    """Whether a key of `configInterrupts` covers a key of `configMap`; `*` stands for any text, everything else for itself (ADM-13)."""
+    """Whether a key of `configInterrupts` covers a key of `configMap` (ADM-13).
+
+    `*` stands for any text, everything else for itself.
+    """
     first, *rest = pattern.split("*")
     if not rest:
         return pattern == name

@@ -11,6 +11,9 @@ from typing import Final
 Quantity = str | int | float
 """A quantity as the user wrote it; never rewritten (ADM-23)."""
 
+QUANTITY_PATTERN: Final = (
+    r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[KMGTPE]i|[numkMGTPE])?$"  # as `_FORM`, for the CRD schema
+)
 _FORM: Final = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([eE][+-]?[0-9]+|[KMGTPE]i|[numkMGTPE])?")
 _SUFFIXES: Final = {
     "n": Decimal("1e-9"),

@@ -1,4 +1,4 @@
-"""Label selectors exactly as Kubernetes has them: model, matching, validation, and the query string of a watch (ROL-1, ADM-5).
+"""Label selectors exactly as Kubernetes has them: model, matching, validation, query string (ROL-1, ADM-5).
 
 A selector of an invalid spec must not select by accident: an unknown operator matches nothing. Relies on `shape`; both
 kinds, the engine (nodes) and the drain (protected pods) rely on it.
@@ -8,15 +8,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Final
+from typing import Final, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from nodewright.api.keys import is_dns_subdomain, is_label_value
-from nodewright.api.shape import Fault, Model, child, key
+from nodewright.api.shape import Fault, Model, child, entry
 
 Labels = Mapping[str, str]
 Matcher = Callable[[Labels], bool]
+Canonical = frozenset[tuple[str, str, frozenset[str]]]
 
 
 class Operator(StrEnum):
@@ -31,18 +32,31 @@ class Operator(StrEnum):
 class Requirement(Model):
     """One match expression."""
 
-    key: str = Field(default="", description="Label key that the expression is about.")
-    operator: str = Field(default="", description="In, NotIn, Exists or DoesNotExist.")
+    key: str = Field(
+        default="", description="Label key that the expression is about.", json_schema_extra={"required": True}
+    )
+    operator: str = Field(
+        default="",
+        description="In, NotIn, Exists or DoesNotExist.",
+        json_schema_extra={"required": True, "enum": [each.value for each in Operator]},
+    )
     values: tuple[str, ...] = Field(default=(), description="Values for In and NotIn; must be empty otherwise.")
 
 
 class LabelSelector(Model):
     """All of `matchLabels` and `matchExpressions` must hold; the empty selector matches everything."""
 
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
+
     match_labels: dict[str, str] = Field(
         default_factory=dict, description="Labels that must be there with these values."
     )
     match_expressions: tuple[Requirement, ...] = Field(default=(), description="Expressions that must all hold.")
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, object]) -> Self:
+        """A selector from decoded JSON. Raises pydantic's `ValidationError` if its shape is wrong."""
+        return cls.model_validate(raw, strict=False)
 
     @property
     def empty(self) -> bool:
@@ -74,17 +88,12 @@ class LabelSelector(Model):
                     terms.append(f"!{requirement.key}")
         return ",".join(terms)
 
-    def canonical(self) -> frozenset[tuple[str, str, frozenset[str]]]:
+    def canonical(self) -> Canonical:
         """Equal for selectors that require the same in another order or spelling (ADM-21)."""
         labels = {(name, Operator.IN.value, frozenset({value})) for name, value in self.match_labels.items()}
         return frozenset(
             labels | {(each.key, each.operator, frozenset(each.values)) for each in self.match_expressions}
         )
-
-
-def parse(raw: Mapping[str, object]) -> LabelSelector:
-    """A selector from decoded JSON. Raises pydantic's `ValidationError` if its shape is wrong."""
-    return LabelSelector.model_validate(raw, strict=False)
 
 
 def _compiled(selector: LabelSelector) -> Matcher:
@@ -128,7 +137,7 @@ def selector_faults(selector: LabelSelector, path: str) -> Iterator[Fault]:
     labels = child(path, "matchLabels")
     for name, value in selector.match_labels.items():
         yield from _key_faults(name, labels)
-        yield from _value_faults(value, key(labels, name))
+        yield from _value_faults(value, entry(labels, name))
     for index, requirement in enumerate(selector.match_expressions):
         yield from _requirement_faults(requirement, child(path, "matchExpressions", index))
 
@@ -146,7 +155,7 @@ def _requirement_faults(requirement: Requirement, path: str) -> Iterator[Fault]:
         case _:
             yield Fault(child(path, "operator"), requirement.operator, "must be In, NotIn, Exists or DoesNotExist")
     for index, value in enumerate(requirement.values):
-        yield from _value_faults(value, key(values, index))
+        yield from _value_faults(value, child(values, index))
 
 
 def _key_faults(name: str, path: str) -> Iterator[Fault]:

@@ -1,10 +1,11 @@
 """What all models of this API share: shape, spelling, and how a raw object becomes a model without ever raising.
 
-*Shape* is what the CRD schema guarantees (a number is a number); *validity* is what `validation` says about a
-well-shaped spec. A shape fault is reported with its path, and the rest of the object is still looked at, so that all
-faults show at once (admission.md). Relies on pydantic and msgspec; every model and the parsing functions rely on it.
+*Shape* is what a type can say (a number is a number); *validity* is what `validation` says about a well-shaped spec.
+A shape fault is reported with its path, and the rest of the object is still looked at, so that all faults show at
+once (admission.md). Relies on pydantic and msgspec; every model and the parsing functions rely on it.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar
 
@@ -19,15 +20,15 @@ class Fault:
     """One thing wrong with an object: where, what stands there, and what should."""
 
     path: str
-    """Field path as Kubernetes writes it: `spec.packages[tuning].version`."""
+    """Field path as Kubernetes writes it: `spec.packages[tuning].version`; empty for the whole object."""
     value: object
     """The value found there; None if it is missing."""
     message: str
     """What is wrong and the way out, for a person."""
 
     def __str__(self) -> str:
-        shown = "" if self.value is None else f" {_short(self.value)}:"
-        return f"{self.path}:{shown} {self.message}"
+        shown = "" if self.value is None else f"{_short(self.value)} "
+        return f"{self.path}: {shown}{self.message}" if self.path else f"{shown}{self.message}"
 
 
 class Model(BaseModel):
@@ -48,121 +49,156 @@ class Model(BaseModel):
         try:
             return cls.model_validate_json(raw)
         except ValidationError:
-            try:
-                without = msgspec.json.encode(_without_nulls(msgspec.json.decode(raw)))
-            except (msgspec.DecodeError, UnicodeError, RecursionError):
-                without = raw if isinstance(raw, bytes) else raw.encode(errors="replace")
-            return cls.model_validate_json(without)
+            document, faults = _decoded(raw)
+            if faults:
+                raise
+            return cls.model_validate_json(msgspec.json.encode(_without_nulls(document)))
 
 
 M = TypeVar("M", bound=Model)
 
 _PLACEHOLDERS: Final[dict[str, object]] = {"type": "noop"}
-"""Stand-ins for required fields that are missing, so that what surrounds them can still be checked."""
+"""Stand-ins for the required fields of the models, so that what surrounds a missing one can still be checked."""
+
+_UNREADABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
+
+
+def parse(model: type[M], raw: object, *, path: str) -> M | list[Fault]:
+    """The model of raw or decoded JSON, or all faults of its shape. Never raises."""
+    parsed, faults = parse_leniently(model, raw, path=path)
+    return faults or parsed
 
 
 def parse_leniently(model: type[M], raw: object, *, path: str) -> tuple[M, list[Fault]]:
-    """The model of a decoded object and its shape faults; what is misshapen is left out of the model."""
-    faults: list[Fault] = []
-    remaining = _without_nulls(raw)
-    # Each round removes at least one misshapen value, so a document cannot need more rounds than it has values.
+    """The model of raw or decoded JSON with its misshapen parts left out, and all faults of its shape. Never raises.
+
+    The model must have no required field of its own.
+    """
+    document, unreadable = _decoded(raw)
+    if unreadable:
+        return model(), [Fault(path, None, f"is not a JSON object: {unreadable}")]
+    faults: dict[str, Fault] = {}
+    remaining = _without_nulls(document)
+    # Each round removes or fills in at least one value, so a document cannot need more rounds than it has values.
     while True:
         try:
-            return model.model_validate_json(msgspec.json.encode(remaining)), faults
+            return model.model_validate_json(msgspec.json.encode(remaining)), list(faults.values())
         except ValidationError as error:
             details = error.errors(include_url=False, include_context=False)
-            faults += _faults(details, path)
+            for fault in _faults(details, path):
+                faults.setdefault(fault.path, fault)
             remaining = _mended(remaining, details)
 
 
-def decode_object(raw: bytes | str | object) -> tuple[object, list[Fault]]:
-    """Decoded JSON, or the fault that it is none."""
-    if not isinstance(raw, bytes | str):
-        return raw, []
-    try:
-        return msgspec.json.decode(raw), []
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        return {}, [Fault("", None, f"is not a JSON object: {error}")]
+def bounds_faults(model: Model, path: str) -> Iterator[Fault]:
+    """All numbers of the model, and of the models in it, that are beyond the `minimum` or `maximum` of their field."""
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        where = child(path, field.alias or name)
+        if isinstance(value, Model):
+            yield from bounds_faults(value, where)
+        elif isinstance(value, tuple):
+            for index, each in enumerate(value):
+                if isinstance(each, Model):
+                    yield from bounds_faults(each, child(where, index))
+        elif isinstance(value, int) and isinstance(field.json_schema_extra, dict):
+            least, most = field.json_schema_extra.get("minimum"), field.json_schema_extra.get("maximum")
+            if (isinstance(least, int) and value < least) or (isinstance(most, int) and value > most):
+                yield Fault(
+                    where, value, f"must be {least} to {most}" if most is not None else f"must be at least {least}"
+                )
 
 
 def child(path: str, *steps: str | int) -> str:
-    """A field path below `path`: names in upper or lower camel case are joined by dots, keys and indexes stand in brackets."""
+    """The path of a field below `path`; an integer is the index of a list's entry."""
     for step in steps:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
     return path
 
 
-def key(path: str, name: object) -> str:
-    """The path of a map's or list's entry."""
+def entry(path: str, name: object) -> str:
+    """The path of a map's entry."""
     return f"{path}[{name}]"
 
 
-_MAPS: Final = frozenset({"packages", "configMap", "configInterrupts", "dependsOn", "matchLabels"})
-
-
-def _faults(details: list[ErrorDetails], path: str) -> list[Fault]:
-    seen: dict[str, Fault] = {}
-    for detail in details:
-        steps = _real_steps(detail)
-        where = path
-        previous: str | int = ""
-        for step in steps:
-            where = key(where, step) if isinstance(step, int) or previous in _MAPS else child(where, str(step))
-            previous = "" if previous in _MAPS else step
-        missing = detail["type"] == "missing"
-        message = "is required" if missing else detail["msg"][0].lower() + detail["msg"][1:]
-        seen.setdefault(where, Fault(where, None if missing else detail["input"], message))
-    return list(seen.values())
-
-
-def _real_steps(detail: ErrorDetails) -> tuple[str | int, ...]:
-    # A union names the alternative it tried as a last step, which is no field of the document.
-    steps = detail["loc"]
-    return steps[:-1] if steps and steps[-1] in {"str", "int", "float"} else steps
-
-
-def _mended(document: object, details: list[ErrorDetails]) -> object:
-    result = _copied(document)
-    whole = False
-    doomed: list[tuple[Any, str | int]] = []
-    for detail in details:
-        steps = _real_steps(detail)
-        if not steps:
-            whole = True
-            continue
-        holder: Any = result
-        for step in steps[:-1]:
-            holder = holder[step]
-        if detail["type"] == "missing":
-            holder[steps[-1]] = _PLACEHOLDERS[str(steps[-1])]
-        elif steps[-1] == "[key]":
-            doomed.append((result, steps[-2]))
-        else:
-            doomed.append((holder, steps[-1]))
-    for holder, step in sorted(doomed, key=lambda pair: pair[1] if isinstance(pair[1], int) else -1, reverse=True):
-        if isinstance(holder, dict):
-            holder.pop(step, None)
-        elif isinstance(step, int) and step < len(holder):
-            del holder[step]
-    return {} if whole else result
-
-
-def _copied(document: object) -> Any:
-    if isinstance(document, dict):
-        return {name: _copied(value) for name, value in document.items()}
-    if isinstance(document, list | tuple):
-        return [_copied(value) for value in document]
-    return document
+def _decoded(raw: object) -> tuple[Any, str]:
+    """Plain JSON values and an empty text, or nothing and why not."""
+    try:
+        text: Any = raw if isinstance(raw, bytes | str | msgspec.Raw) else msgspec.json.encode(raw)
+        document = msgspec.json.decode(text)
+        msgspec.json.encode(document)  # integers beyond 64 bits can be read but not written
+    except _UNREADABLE as error:
+        return None, str(error) or type(error).__name__
+    return document, ""
 
 
 def _without_nulls(document: object) -> Any:
     if isinstance(document, dict):
         return {name: _without_nulls(value) for name, value in document.items() if value is not None}
-    if isinstance(document, list | tuple):
-        return [_without_nulls(value) for value in document]
+    if isinstance(document, list):
+        return [_without_nulls(value) for value in document if value is not None]
     return document
 
 
+_MAPS: Final = frozenset({"packages", "configMap", "configInterrupts", "dependsOn", "matchLabels"})
+"""Fields whose children are entries of a map, not fields."""
+
+
+def _faults(details: Iterable[ErrorDetails], path: str) -> Iterable[Fault]:
+    for detail in details:
+        where, in_map = path, False
+        for step in _steps(detail):
+            where = entry(where, step) if in_map else child(where, step)
+            in_map = not in_map and step in _MAPS
+        missing = detail["type"] == "missing"
+        message = "is required" if missing else f"is misshapen: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
+        yield Fault(where, None if missing else detail["input"], message)
+
+
+def _steps(detail: ErrorDetails) -> tuple[str | int, ...]:
+    # A union names the alternative it tried as a last step, which is no field of the document.
+    steps = detail["loc"]
+    return steps[:-1] if steps and steps[-1] in {"str", "int", "float"} else steps
+
+
+def _mended(document: Any, details: Iterable[ErrorDetails]) -> Any:
+    """The document with what was missing filled in, and without what was misshapen."""
+    doomed: set[tuple[str | int, ...]] = set()
+    result = document
+    for detail in details:
+        steps = _steps(detail)
+        if detail["type"] == "missing":
+            result = _replaced(result, steps, _PLACEHOLDERS[str(steps[-1])])
+        else:
+            doomed.add(steps)
+    # From the last to the first, so that an index still points to what it pointed to.
+    for steps in sorted(doomed, key=lambda each: [(isinstance(step, str), step) for step in each], reverse=True):
+        result = _removed(result, steps)
+    return result
+
+
+def _replaced(document: Any, steps: tuple[str | int, ...], value: object) -> Any:
+    if not steps:
+        return value
+    first, *rest = steps
+    if isinstance(document, dict):
+        return {**document, first: _replaced(document.get(first), tuple(rest), value)}
+    return [_replaced(each, tuple(rest), value) if index == first else each for index, each in enumerate(document)]
+
+
+def _removed(document: Any, steps: tuple[str | int, ...]) -> Any:
+    if not steps:
+        return {}
+    first, *rest = steps
+    if isinstance(document, dict):
+        if not rest:
+            return {name: each for name, each in document.items() if name != first}
+        return {name: _removed(each, tuple(rest)) if name == first else each for name, each in document.items()}
+    if not rest:
+        return [each for index, each in enumerate(document) if index != first]
+    return [_removed(each, tuple(rest)) if index == first else each for index, each in enumerate(document)]
+
+
 def _short(value: object) -> str:
-    text = repr(value) if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode(errors="replace")
+    text = repr(value) if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -4,8 +4,16 @@ Relies on `semver` for parsing and precedence; validation and the engine's compa
 """
 
 from enum import Enum
+from typing import Final
 
 import semver
+
+_NUMBER: Final = "(0|[1-9][0-9]*)"
+_PRERELEASE: Final = "(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
+VERSION_PATTERN: Final = (
+    rf"^{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRERELEASE}(\.{_PRERELEASE})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$"
+)
+"""Semver in the CRD schema's words (ADM-9)."""
 
 
 class VersionChange(Enum):
