@@ -46,10 +46,13 @@ class ControllerMetrics(Protocol):
         """How many reconciles may run at once."""
 
     def started(self) -> None:
-        """A reconcile began."""
+        """A worker became busy."""
+
+    def stopped(self) -> None:
+        """A worker is free again, whatever happened; called once for each `started`."""
 
     def finished(self, *, result: str, seconds: float) -> None:
-        """A reconcile ended; `result` is success, error, requeue or requeue_after."""
+        """A reconcile came to its end (one that was cancelled did not); `result` is success, error, requeue or requeue_after."""
 
     def failed(self, *, terminal: bool, timed_out: bool) -> None:
         """A reconcile failed; called in addition to `finished`."""

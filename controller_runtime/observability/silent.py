@@ -36,6 +36,9 @@ class SilentControllerMetrics:
     def started(self) -> None:
         """Do nothing."""
 
+    def stopped(self) -> None:
+        """Do nothing."""
+
     def finished(self, *, result: str, seconds: float) -> None:
         """Do nothing."""
 
