@@ -133,7 +133,7 @@ def _crd(
         "properties": {
             "apiVersion": {"type": "string", "description": "Version of this representation."},
             "kind": {"type": "string", "description": "Kind of the object."},
-            "metadata": {"type": "object"},
+            "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
             **properties,
         },
     }

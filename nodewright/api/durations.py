@@ -9,8 +9,8 @@ from typing import Final
 SECOND: Final = 1_000_000_000
 """Nanoseconds in a second."""
 
-_NUMBER_AND_UNIT: Final = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)"
-DURATION_PATTERN: Final = rf"^\+?(0|({_NUMBER_AND_UNIT})+)$|^-(0|(0+(\.0*)?(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+)$"
+_UNIT: Final = "(ns|[u\u00b5\u03bcm]?s|m|h)"
+DURATION_PATTERN: Final = rf"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+){_UNIT})+)$|^-(0|(0+(\.0*)?{_UNIT})+)$"
 """The durations that are not negative, in the CRD schema's words (ADM-4, ADM-16)."""
 
 _UNITS: Final = {
