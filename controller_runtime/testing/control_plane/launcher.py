@@ -30,24 +30,23 @@ from types import TracebackType
 from typing import Any, Self
 
 from controller_runtime.testing.control_plane.build import Programs, build_programs
+from controller_runtime.testing.control_plane.commands import (
+    AUDIT_POLICY,
+    api_server_command,
+    controller_manager_command,
+    etcd_command,
+)
 from controller_runtime.testing.control_plane.credentials import (
     write_kubeconfig,
     write_service_account_keys,
     write_serving_certificate,
 )
-from controller_runtime.testing.control_plane.keeper import Keeper, KeeperError
+from controller_runtime.testing.control_plane.keeper import Keeper
 
 _READY_WITHIN = 120.0
 _TOKEN_SECONDS = 7 * 24 * 3600
-_ETCD_BYTES = 8 * 1024**3
 _API_SERVER = "kube-apiserver"
 _CONTROLLER_MANAGER = "kube-controller-manager"
-_AUDIT_POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata"}],
-}
 
 
 class ControlPlaneError(RuntimeError):
@@ -110,10 +109,13 @@ class ControlPlane:
             self.server = f"https://127.0.0.1:{port}"
             self._etcd_url = f"http://127.0.0.1:{etcd_port}"
             self._write_credentials(folder)
-            self._launch("etcd", _etcd_command(programs, folder, self._etcd_url, f"http://127.0.0.1:{peer_port}"))
-            self._launch(_API_SERVER, self._api_server_command(programs, folder, port))
+            peer_url = f"http://127.0.0.1:{peer_port}"
+            self._launch("etcd", etcd_command(programs, folder, clients=self._etcd_url, peers=peer_url))
+            self._launch(_API_SERVER, self._api_server_command())
             self._wait_ready()
-            self._launch(_CONTROLLER_MANAGER, self._controller_manager_command(programs, folder))
+            self._launch(
+                _CONTROLLER_MANAGER, controller_manager_command(programs, folder, flags=self._controller_manager_flags)
+            )
             self._wait(
                 "the controller-manager to make service accounts",
                 lambda: self.request("GET", "/api/v1/namespaces/default/serviceaccounts/default") is not None,
@@ -170,10 +172,8 @@ class ControlPlane:
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str:
         """Runs kubectl as the administrator; its standard output, or ``ControlPlaneError`` with what it said."""
-        if self._programs is None:
-            raise ControlPlaneError("This control plane was not started.")
         command = [
-            str(self._programs.kubectl),
+            str(self._built().kubectl),
             f"--kubeconfig={self.admin_kubeconfig}",
             f"--cache-dir={self.folder / 'kubectl-cache'}",
             *arguments,
@@ -271,11 +271,7 @@ class ControlPlane:
         restart may be answered 410.
         """
         self.kill_api_server()
-        if self._programs is None:
-            raise ControlPlaneError("This control plane was not started.")
-        self._launch(
-            _API_SERVER, self._api_server_command(self._programs, self.folder, int(self.server.rpartition(":")[2]))
-        )
+        self._launch(_API_SERVER, self._api_server_command())
         self._wait_ready()
 
     def compact_etcd(self) -> int:
@@ -325,7 +321,7 @@ class ControlPlane:
         self._write_kubeconfig(
             folder / "controller-manager.kubeconfig", user="controller-manager", token=controller_manager_token
         )
-        (folder / "audit-policy.json").write_text(json.dumps(_AUDIT_POLICY), encoding="utf-8")
+        (folder / "audit-policy.json").write_text(json.dumps(AUDIT_POLICY), encoding="utf-8")
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}),
             urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=str(folder / "ca.crt"))),
@@ -334,49 +330,24 @@ class ControlPlane:
     def _write_kubeconfig(self, path: Path, *, user: str, token: str) -> None:
         write_kubeconfig(path, server=self.server, authority=self.folder / "ca.crt", user=user, token=token)
 
-    def _api_server_command(self, programs: Programs, folder: Path, port: int) -> list[str]:
-        audit = [
-            f"--audit-policy-file={folder / 'audit-policy.json'}",
-            f"--audit-log-path={folder / 'audit.log'}",
-            "--audit-log-maxsize=0",  # one file, never rotated
-        ]
-        return [
-            str(programs.kube_apiserver),
-            f"--etcd-servers={self._etcd_url}",
-            "--bind-address=127.0.0.1",
-            f"--secure-port={port}",
-            "--permit-port-sharing",
-            f"--cert-dir={folder}",
-            f"--tls-cert-file={folder / 'apiserver.crt'}",
-            f"--tls-private-key-file={folder / 'apiserver.key'}",
-            f"--token-auth-file={folder / 'tokens.csv'}",
-            "--authorization-mode=RBAC",
-            "--service-cluster-ip-range=10.0.0.0/16",
-            "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-key-file={folder / 'service-account.pub'}",
-            f"--service-account-signing-key-file={folder / 'service-account.key'}",
-            "--allow-privileged=true",
-            "--endpoint-reconciler-type=none",
-            *(audit if self._audit else []),
-            *self._api_server_flags,
-        ]
-
-    def _controller_manager_command(self, programs: Programs, folder: Path) -> list[str]:
-        return [
-            str(programs.kube_controller_manager),
-            f"--kubeconfig={folder / 'controller-manager.kubeconfig'}",
-            "--leader-elect=false",
-            "--secure-port=0",
-            f"--root-ca-file={folder / 'ca.crt'}",
-            f"--service-account-private-key-file={folder / 'service-account.key'}",
-            "--use-service-account-credentials",
-            "--node-monitor-grace-period=1000h",
-            *self._controller_manager_flags,
-        ]
+    def _api_server_command(self) -> list[str]:
+        return api_server_command(
+            self._built(),
+            self.folder,
+            port=int(self.server.rpartition(":")[2]),
+            etcd=self._etcd_url,
+            audit_log=self.audit_log if self._audit else None,
+            flags=self._api_server_flags,
+        )
 
     def _launch(self, name: str, command: Sequence[str]) -> None:
         environment = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "TMPDIR"}}
         self._running().start(name, command, log=self.log_files[name], environment=environment)
+
+    def _built(self) -> Programs:
+        if self._programs is None:
+            raise ControlPlaneError("This control plane was not started.")
+        return self._programs
 
     def _running(self) -> Keeper:
         if self._keeper is None:
@@ -418,10 +389,7 @@ class ControlPlane:
         for name, path in self.log_files.items():
             if not path.exists():  # not started yet
                 continue
-            try:
-                code = self._running().exit_code(name)
-            except KeeperError as error:
-                raise ControlPlaneError(f"While waiting for {what}: {error}") from None
+            code = self._running().exit_code(name)
             if code is not None:
                 raise ControlPlaneError(f"{name} ended with code {code} while waiting for {what}.\n{self._log_tails()}")
 
@@ -432,20 +400,3 @@ class ControlPlane:
                 tail = path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
                 parts.append("\n".join([f"--- {name}, last lines of its log", *tail]))
         return "\n".join(parts)
-
-
-def _etcd_command(programs: Programs, folder: Path, clients: str, peers: str) -> list[str]:
-    return [
-        str(programs.etcd),
-        "--name=test",
-        f"--data-dir={folder / 'etcd-data'}",
-        "--unsafe-no-fsync",
-        "--log-level=warn",
-        "--socket-reuse-port",
-        f"--quota-backend-bytes={_ETCD_BYTES}",
-        f"--listen-client-urls={clients}",
-        f"--advertise-client-urls={clients}",
-        f"--listen-peer-urls={peers}",
-        f"--initial-advertise-peer-urls={peers}",
-        f"--initial-cluster=test={peers}",
-    ]

@@ -1,0 +1,77 @@
+"""Every check, test and demonstration by name: ``nox -l`` lists them, ``nox`` alone does what CI does.
+
+Sessions run in the environment nox itself runs in, which the Makefile made from the locked requirements: one environment, one set of
+versions, and no minutes spent on making seven alike. Call it as ``.venv/bin/nox``.
+"""
+
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10"
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["lint", "types", "unit", "cluster", "faults"]
+
+_BIN = Path(sys.executable).parent
+
+
+def _python(session: nox.Session, module: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> None:
+    session.run(sys.executable, "-m", module, *arguments, success_codes=codes)
+
+
+def _build_control_plane(session: nox.Session) -> None:
+    """Builds with its progress in sight. Without Go it says so in one line; the tests then skip, or fail when CI is set."""
+    _python(session, "controller_runtime.testing.control_plane", codes=(0, 1))
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, format, and the walls between the packages."""
+    _python(session, "ruff", "check", ".")
+    _python(session, "ruff", "format", "--check", ".")
+    session.run(str(_BIN / "lint-imports"))
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Types, strictly."""
+    _python(session, "mypy", *session.posargs)
+
+
+@nox.session
+def unit(session: nox.Session) -> None:
+    """Tests that need nothing but Python."""
+    _python(session, "pytest", *(session.posargs or ["tests/unit"]))
+
+
+@nox.session
+def cluster(session: nox.Session) -> None:
+    """Tests of behaviour against a real control plane."""
+    _build_control_plane(session)
+    _python(session, "pytest", *(session.posargs or ["tests/cluster"]))
+
+
+@nox.session
+def faults(session: nox.Session) -> None:
+    """Tests that kill, stop and cut what they can, against a real control plane."""
+    _build_control_plane(session)
+    _python(session, "pytest", *(session.posargs or ["tests/faults"]))
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """The benchmark: wall, CPU, memory and requests beside a floor."""
+    _python(session, "tests.benchmarks", *session.posargs)
+
+
+@nox.session
+def playground(session: nox.Session) -> None:
+    """A control plane, simulated nodes and the operator, until Ctrl-C: ``nox -s playground -- --nodes 50``."""
+    _python(session, "nodewright.simulator.playground", *session.posargs)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """A rollout on 20 simulated nodes, watched until it is complete."""
+    _python(session, "nodewright.simulator.playground", "--demo", *session.posargs)
