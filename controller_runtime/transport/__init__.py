@@ -3,15 +3,7 @@
 The bottom layer; everything that talks to the cluster goes through `Client`.
 """
 
-from controller_runtime.transport.client import (
-    Client,
-    ClientMetrics,
-    PatchType,
-    RequestObserver,
-    Response,
-    Stream,
-    WriteFence,
-)
+from controller_runtime.transport.client import Client, PatchType
 from controller_runtime.transport.config import ClientConfig, Credential
 from controller_runtime.transport.errors import (
     AlreadyExists,
@@ -32,8 +24,10 @@ from controller_runtime.transport.errors import (
     TransportError,
     Unauthorized,
 )
+from controller_runtime.transport.exchange import ClientMetrics, RequestObserver, Response, WriteFence
 from controller_runtime.transport.kubeconfig import load_config
 from controller_runtime.transport.resource import Resource
+from controller_runtime.transport.sessions import Stream
 
 __all__ = [
     "AlreadyExists",

@@ -6,6 +6,7 @@ and certificates.
 hand.
 """
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -13,7 +14,7 @@ import ssl
 import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from controller_runtime.clock import Clock
@@ -82,10 +83,13 @@ class Credentials:
         self._config = config
         self._clock = clock
         self._next_read = 0.0
-        self.certificate: tuple[str, str] | None = None
+        self._ends = float("inf")
         self._header: str | None = None
+        self._renewing = asyncio.Lock()
+        self.certificate: tuple[str, str] | None = None
+        """Client certificate and key a credential plugin answered."""
         if config.token_file is not None:
-            self._read_file()
+            self._read_file(config.token_file)
         elif config.token:
             self._header = f"Bearer {config.token.strip()}"
         elif config.authorization:
@@ -93,39 +97,50 @@ class Credentials:
         elif config.credential is not None:
             self._take(config.credential)
 
-    async def authorization(self) -> str | None:
-        """The header, read again or renewed first when it is time.
-
-        Raises:
-            ConfigError: no token could ever be read, or the credential plugin failed and the old credential has ended.
-        """
-        if self._clock.monotonic() >= self._next_read and self.renewable:
-            await self._renew()
-        return self._header
-
     @property
     def renewable(self) -> bool:
         """Whether asking again may bring another credential."""
         return self._config.token_file is not None or self._config.refresh is not None
 
-    async def rejected(self) -> bool:
-        """Ask again after a 401; says whether a second try makes sense."""
+    async def authorization(self) -> str | None:
+        """The header, read again or renewed first when it is time.
+
+        Raises:
+            ConfigError: the credential plugin failed, and what it gave before has ended.
+        """
+        if self._clock.monotonic() >= self._next_read and self.renewable:
+            await self._renew()
+        return self._header
+
+    async def rejected(self, header: str | None) -> bool:
+        """Ask again after `header` was answered with 401; says whether a second try makes sense."""
         if not self.renewable:
             return False
-        await self._renew()
+        async with self._renewing:
+            # Of many requests rejected at once, the first renews for all.
+            if self._header == header:
+                await self._renew_now()
         return True
 
     async def _renew(self) -> None:
+        async with self._renewing:
+            if self._clock.monotonic() < self._next_read:
+                return
+            try:
+                await self._renew_now()
+            except ConfigError as error:
+                if self._clock.monotonic() >= self._ends:
+                    raise
+                log.warning("the credential could not be renewed and stays in use until it ends: %s", error)
+                self._next_read = self._clock.monotonic() + 10.0
+
+    async def _renew_now(self) -> None:
         if self._config.token_file is not None:
-            self._read_file()
+            self._read_file(self._config.token_file)
         elif self._config.refresh is not None:
-            # Not again at once if it fails: the old credential may still do.
-            self._next_read = self._clock.monotonic() + 10.0
             self._take(await self._config.refresh())
 
-    def _read_file(self) -> None:
-        path = self._config.token_file
-        assert path is not None
+    def _read_file(self, path: Path) -> None:
         try:
             token = path.read_text(encoding="utf-8").strip()
         except OSError as error:
@@ -145,10 +160,13 @@ class Credentials:
         if credential.cert_pem and credential.key_pem:
             self.certificate = (credential.cert_pem, credential.key_pem)
         if credential.expires_at is None:
-            self._next_read = float("inf")
+            self._next_read = self._ends = float("inf")
             return
-        left = (credential.expires_at - datetime.now(UTC)).total_seconds() - EXPIRY_LEEWAY_SECONDS
-        self._next_read = self._clock.monotonic() + max(left, 10.0)
+        # The end is a time of day; from here on the monotonic clock counts down to it.
+        now = self._clock.monotonic()
+        left = (credential.expires_at - self._clock.now()).total_seconds()
+        self._ends = now + left
+        self._next_read = now + max(left - EXPIRY_LEEWAY_SECONDS, 10.0)
 
 
 class Trust:
@@ -162,6 +180,7 @@ class Trust:
         self._clock = clock
         self._next_look = 0.0
         self._made_of: object = None
+        self._answered: tuple[str, str] | None = None
         self._context: ssl.SSLContext | None = None
         self._enabled = config.server.startswith("https:")
 
@@ -170,7 +189,7 @@ class Trust:
         if not self._enabled:
             return True
         now = self._clock.monotonic()
-        if self._context is None or now >= self._next_look or self._credentials.certificate is not None:
+        if self._context is None or now >= self._next_look or self._credentials.certificate is not self._answered:
             self._look(now)
         assert self._context is not None
         return self._context
@@ -184,7 +203,7 @@ class Trust:
         self._next_look = now + REREAD_SECONDS
         try:
             authorities = config.ca_file.read_text(encoding="utf-8") if config.ca_file else config.ca_pem
-            certificate = self._credentials.certificate
+            certificate = self._answered = self._credentials.certificate
             if certificate is None and config.cert_file and config.key_file:
                 certificate = (
                     config.cert_file.read_text(encoding="utf-8"),
