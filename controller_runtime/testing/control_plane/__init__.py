@@ -13,12 +13,15 @@ from controller_runtime.testing.control_plane.build import (
     etcd_version,
     kubernetes_version,
 )
-from controller_runtime.testing.control_plane.launcher import ControlPlane, ControlPlaneError
+from controller_runtime.testing.control_plane.cluster import Cluster, ControlPlaneError, ExistingCluster
+from controller_runtime.testing.control_plane.launcher import ControlPlane
 
 __all__ = [
     "BuildError",
+    "Cluster",
     "ControlPlane",
     "ControlPlaneError",
+    "ExistingCluster",
     "GoMissingError",
     "Programs",
     "build_programs",

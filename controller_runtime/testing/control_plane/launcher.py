@@ -19,7 +19,6 @@ import shutil
 import signal
 import socket
 import ssl
-import subprocess
 import tempfile
 import time
 import urllib.error
@@ -30,6 +29,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from controller_runtime.testing.control_plane.build import Programs, build_programs
+from controller_runtime.testing.control_plane.cluster import Cluster, ControlPlaneError
 from controller_runtime.testing.control_plane.commands import (
     AUDIT_POLICY,
     api_server_command,
@@ -44,16 +44,11 @@ from controller_runtime.testing.control_plane.credentials import (
 from controller_runtime.testing.control_plane.keeper import Keeper
 
 _READY_WITHIN = 120.0
-_TOKEN_SECONDS = 7 * 24 * 3600
 _API_SERVER = "kube-apiserver"
 _CONTROLLER_MANAGER = "kube-controller-manager"
 
 
-class ControlPlaneError(RuntimeError):
-    """The control plane did not come up or did not do what was asked; the message ends with the tails of the logs."""
-
-
-class ControlPlane:
+class ControlPlane(Cluster):
     """One real control plane. A context manager; ``start`` and ``stop`` do the same.
 
     ``programs``: built when not given. ``kcm_qps``, ``kcm_burst``: the controller-manager's client limit (its own
@@ -170,58 +165,16 @@ class ControlPlane:
         """The servers' own logs by name."""
         return {name: self.folder / f"{name}.log" for name in ("etcd", _API_SERVER, _CONTROLLER_MANAGER)}
 
-    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str:
-        """Runs kubectl as the administrator; its standard output, or ``ControlPlaneError`` with what it said."""
-        command = [
-            str(self._built().kubectl),
-            f"--kubeconfig={self.admin_kubeconfig}",
-            f"--cache-dir={self.folder / 'kubectl-cache'}",
-            *arguments,
-        ]
-        environment = {**os.environ, "KUBECTL_KUBERC": "false"}  # no person's preferences in a test
-        done = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, timeout=timeout, env=environment, check=False
-        )
-        if done.returncode != 0:
-            raise ControlPlaneError(
-                f"kubectl {' '.join(arguments)} ended with code {done.returncode}: {done.stderr.strip()}"
-            )
-        return done.stdout
-
-    def apply(self, path: Path | str, *, timeout: float = 60.0) -> None:
-        """Applies a file, a folder of files or a kustomization, and waits until each CRD in it is served."""
-        path = Path(path)
-        flag = "-k" if (path / "kustomization.yaml").exists() else "-f"
-        applied = self.kubectl("apply", "--server-side", flag, str(path), "--output=name", timeout=timeout)
-        kinds = [line for line in applied.split() if line.startswith("customresourcedefinition")]
-        if not kinds:
-            return
-        self.kubectl("wait", "--for=condition=Established", f"--timeout={timeout:.0f}s", *kinds, timeout=timeout + 10)
-        for kind in kinds:  # for a moment after that a CRD's objects are still answered with 404 or 429
-            self._wait_served(kind.partition("/")[2], timeout)
-
-    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
-        """A kubeconfig with a real token of that service account, good for a week.
-
-        RBAC and API priority and fairness apply to it as they would in production.
-        """
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"expirationSeconds": _TOKEN_SECONDS},
-        }
-        answer = self.request("POST", path, body)
-        if answer is None:
-            raise ControlPlaneError(f"There is no service account {namespace}/{name}.")
-        file = self.folder / f"{namespace}-{name}-{secrets.token_hex(4)}.kubeconfig"
-        self._write_kubeconfig(file, user=f"{namespace}-{name}", token=answer["status"]["token"])
-        return file
+    @property
+    def kubectl_program(self) -> Path:
+        """The built one, of the API server's version."""
+        return self._built().kubectl
 
     def request(self, method: str, path: str, body: object = None, *, timeout: float = 10.0) -> Any:
         """One request as the administrator: the decoded answer, None for 404.
 
-        ``ControlPlaneError`` for every other refusal, ``OSError`` when there is no answer.
+        ``ControlPlaneError`` for every other refusal, ``OSError`` (``TimeoutError``, ``ConnectionRefusedError``) when
+        there is no answer.
         """
         request = urllib.request.Request(
             f"{self.server}{path}",
@@ -239,6 +192,8 @@ class ControlPlane:
                     return None
                 text = error.read().decode(errors="replace")
             raise ControlPlaneError(f"{method} {path} answered {error.code}: {text}") from None
+        except urllib.error.URLError as error:
+            raise error.reason if isinstance(error.reason, OSError) else error from None
         return json.loads(received) if is_json else received.decode()
 
     # --- faults
@@ -356,20 +311,6 @@ class ControlPlane:
 
     def _wait_ready(self) -> None:
         self._wait("the API server to be ready", lambda: self.request("GET", "/readyz") == "ok")
-
-    def _wait_served(self, crd: str, timeout: float) -> None:
-        definition = self.request("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}")
-        plural, _, group = crd.partition(".")
-        paths = [
-            f"/apis/{group}/{item['name']}/{plural}?limit=1"
-            for item in definition["spec"]["versions"]
-            if item["served"]
-        ]
-
-        def all_answer() -> bool:
-            return all(self.request("GET", path) is not None for path in paths)
-
-        self._wait(f"{crd} to be served", all_answer, within=timeout)
 
     def _wait(self, what: str, ready: Callable[[], bool], *, within: float = _READY_WITHIN) -> None:
         """Polls until ``ready``; an answer that is an error or none at all counts as not yet."""

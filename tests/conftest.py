@@ -1,0 +1,75 @@
+"""Fixtures of all tests that need a cluster.
+
+By default that is a real control plane, built once and started once a run; ``NODEWRIGHT_TEST_KUBECONFIG`` names another cluster (kind),
+of which the caller is administrator. Without Go and without built programs these tests are skipped; where ``CI`` is set they fail.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller_runtime.testing.control_plane import (
+    Cluster,
+    ControlPlane,
+    ExistingCluster,
+    GoMissingError,
+    Programs,
+    build_programs,
+    built_programs,
+)
+from nodewright.simulator.installation import install
+
+_NEEDS_PROGRAMS = "control_plane_programs"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _NEEDS_PROGRAMS in getattr(item, "fixturenames", ()) or "cluster" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.control_plane)
+
+
+@pytest.fixture(scope="session")
+def control_plane_programs(request: pytest.FixtureRequest) -> Programs:
+    """The built programs of a control plane; builds them the first time, with a line of progress past pytest's capture."""
+    found = built_programs()
+    if found is not None:
+        return found
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    try:
+        with capture.global_and_fixture_disabled():
+            return build_programs()
+    except GoMissingError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"{error} (a skip is a failure where CI is set)", pytrace=False)
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def control_plane(control_plane_programs: Programs) -> Iterator[ControlPlane]:
+    """One control plane for the whole run, with the CRDs, namespace and rights of ``deploy``.
+
+    Tests share it: they use names of their own and leave its servers alone. A test that harms servers starts its own.
+    """
+    with ControlPlane(programs=control_plane_programs) as running:
+        install(running)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The cluster tests of behaviour use: the shared control plane, or the one of ``NODEWRIGHT_TEST_KUBECONFIG``."""
+    given = os.environ.get("NODEWRIGHT_TEST_KUBECONFIG")
+    if given is None:
+        yield request.getfixturevalue("control_plane")
+        return
+    with ExistingCluster(Path(given)) as existing:
+        install(existing)
+        yield existing
+
+
+@pytest.fixture(scope="session")
+def operator_kubeconfig(cluster: Cluster) -> Path:
+    """A token of the operator's service account, which has exactly the rights of ``deploy``."""
+    return install(cluster)
