@@ -29,7 +29,7 @@ def build(make_cr: MakeCR, entry: Entry, node: Node, settings: PlanSettings) -> 
         cr = cr or make_cr()
         assert cr.spec is not None
         name = next(iter(cr.spec.packages))
-        arguments = {"entry": entry, "node": node, "order": 0, "settings": settings} | replacements
+        arguments: dict[str, Any] = {"entry": entry, "node": node, "order": 0, "settings": settings} | replacements
         return stage_job(cr=cr, package_name=name, package=cr.spec.packages[name], **arguments)
 
     return make
