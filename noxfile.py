@@ -17,7 +17,9 @@ _BIN = Path(sys.executable).parent
 
 
 def _python(session: nox.Session, module: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> None:
-    session.run(sys.executable, "-m", module, *arguments, success_codes=codes)
+    session.run(
+        sys.executable, "-m", module, *arguments, success_codes=codes, interrupt_timeout=30, terminate_timeout=30
+    )
 
 
 def _build_control_plane(session: nox.Session) -> None:

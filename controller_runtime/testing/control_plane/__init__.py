@@ -14,6 +14,7 @@ from controller_runtime.testing.control_plane.build import (
     kubernetes_version,
 )
 from controller_runtime.testing.control_plane.cluster import Cluster, ControlPlaneError, ExistingCluster
+from controller_runtime.testing.control_plane.keeper import Keeper, KeeperError
 from controller_runtime.testing.control_plane.launcher import ControlPlane
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "ControlPlaneError",
     "ExistingCluster",
     "GoMissingError",
+    "Keeper",
+    "KeeperError",
     "Programs",
     "build_programs",
     "built_programs",
