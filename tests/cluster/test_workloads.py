@@ -40,7 +40,7 @@ FULL: dict[str, Any] = {
     "configMap": {"tuning.conf": "vm.swappiness=1\n", "under_score.properties": "é", "-odd": ""},
 }
 BARE = {"version": "0.1.0", "image": "busybox", "stageTimeout": "0"}
-TOLERATIONS = [
+TOLERATIONS: list[dict[str, Any]] = [
     {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
     {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 90},
     {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"},
