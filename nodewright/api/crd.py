@@ -35,11 +35,11 @@ _STATUS_MAPS: Final = (
 
 def nodewright_crd() -> dict[str, Any]:
     """The CRD of NodeWright."""
-    status = object_schema(NodeWrightStatus)
+    status = object_schema(NodeWrightStatus, defaults=False)
     for name in _STATUS_MAPS:
         # One leaf in managedFields instead of one for each of 5,000 nodes (CON-6).
         status["properties"][name]["x-kubernetes-map-type"] = "atomic"
-    spec = {**object_schema(NodeWrightSpec), "default": {}}
+    spec = {**object_schema(NodeWrightSpec, defaults=True), "default": {}}
     return _crd(
         kind=keys.NODEWRIGHT_KIND,
         plural=keys.NODEWRIGHT_PLURAL,
@@ -73,7 +73,7 @@ def deployment_policy_crd() -> dict[str, Any]:
         short=keys.DEPLOYMENT_POLICY_SHORT,
         description="How a rollout proceeds: kinds of nodes, each with its own budget and strategy.",
         properties={
-            "spec": object_schema(DeploymentPolicySpec),
+            "spec": object_schema(DeploymentPolicySpec, defaults=True),
             "status": {"type": "object", "description": "Empty: a policy has no state of its own."},
         },
         rules=[],

@@ -10,7 +10,7 @@ SECOND: Final = 1_000_000_000
 """Nanoseconds in a second."""
 
 _UNIT: Final = "(ns|[u\u00b5\u03bcm]?s|m|h)"
-DURATION_PATTERN: Final = rf"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+){_UNIT})+)$|^-(0|(0+(\.0*)?{_UNIT})+)$"
+DURATION_PATTERN: Final = rf"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+){_UNIT})+)$|^-(0|((0+(\.0*)?|\.0+){_UNIT})+)$"
 """The durations that are not negative, in the CRD schema's words (ADM-4, ADM-16)."""
 
 _UNITS: Final = {

@@ -22,8 +22,12 @@ QUANTITY: Final[Schema] = {
 }
 
 
-def object_schema(model: type[Model]) -> Schema:
-    """The schema of a model's fields, with what its configuration adds."""
+def object_schema(model: type[Model], *, defaults: bool) -> Schema:
+    """The schema of a model's fields, with what its configuration adds.
+
+    `defaults` says whether the API server shall fill in absent fields. In a status it must not: what the operator did not
+    write would look like a change to it.
+    """
     required: list[str] = []
     properties: Schema = {}
     for name, field in model.model_fields.items():
@@ -32,7 +36,9 @@ def object_schema(model: type[Model]) -> Schema:
         if extra.pop("required", field.is_required()):
             required.append(alias)
         described = {"description": field.description} if field.description else {}
-        properties[alias] = {**described, **_field_schema(model, name, field), **_default(field), **extra}
+        properties[alias] = {**described, **_field_schema(model, name, field, defaults=defaults), **extra}
+        if defaults:
+            properties[alias] |= _default(field)
     schema: Schema = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
@@ -40,11 +46,11 @@ def object_schema(model: type[Model]) -> Schema:
     return {**schema, **added} if isinstance(added, dict) else schema
 
 
-def _field_schema(model: type[Model], name: str, field: FieldInfo) -> Schema:
+def _field_schema(model: type[Model], name: str, field: FieldInfo, *, defaults: bool) -> Schema:
     if name == "env":
         return {"type": "array", "items": _ENV_VAR, "x-kubernetes-list-type": "atomic"}
     try:
-        return _type_schema(field.annotation)
+        return _type_schema(field.annotation, defaults=defaults)
     except TypeError as error:
         raise TypeError(f"{model.__name__}.{name}: {error}") from error
 
@@ -59,7 +65,7 @@ def _default(field: FieldInfo) -> Schema:
 _SCALARS: Final[dict[Any, str]] = {bool: "boolean", int: "integer", str: "string"}
 
 
-def _type_schema(annotation: Any) -> Schema:
+def _type_schema(annotation: Any, *, defaults: bool) -> Schema:
     if annotation in _SCALARS:
         return {"type": _SCALARS[annotation]}
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -68,17 +74,21 @@ def _type_schema(annotation: Any) -> Schema:
         if alternatives == set(get_args(Quantity)):
             return QUANTITY
         if len(alternatives) == 1:
-            return _type_schema(alternatives.pop())
+            return _type_schema(alternatives.pop(), defaults=defaults)
     if origin is tuple:
-        return {"type": "array", "items": _type_schema(arguments[0]), "x-kubernetes-list-type": "atomic"}
+        return {
+            "type": "array",
+            "items": _type_schema(arguments[0], defaults=defaults),
+            "x-kubernetes-list-type": "atomic",
+        }
     if origin is dict and arguments[1] is Any:
         return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     if origin is dict:
-        return {"type": "object", "additionalProperties": _type_schema(arguments[1])}
+        return {"type": "object", "additionalProperties": _type_schema(arguments[1], defaults=defaults)}
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return {"type": "string", "enum": [each.value for each in annotation]}
     if isinstance(annotation, type) and issubclass(annotation, Model):
-        return object_schema(annotation)
+        return object_schema(annotation, defaults=defaults)
     raise TypeError(f"no schema for {annotation}")
 
 

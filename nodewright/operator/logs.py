@@ -27,7 +27,7 @@ _LEVELS: Final = {
     LogLevel.ERROR: logging.ERROR,
 }
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_RESERVED: Final = frozenset({"ts", "level", "logger", "msg", "error", "stacktrace", "trace_id", "span_id"})
+_RESERVED: Final = frozenset({"ts", "level", "logger", "msg", "error", "stacktrace"})
 _SECRET: Final = re.compile(r"password|passwd|secret|token|authorization|credential|private_?key|(^|_)env($|_)", re.I)
 _MASK: Final = "***"
 
@@ -55,8 +55,8 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "msg": record.getMessage(),
-            **_fields(record),
             **_span(),
+            **_fields(record),
         }
         error = _error(record)
         if error is not None:
