@@ -33,7 +33,7 @@ NODE_METADATA_DIR: Final = f"{PACKAGE_DIR}/node-metadata"
 _MAX_NAME_IN_CONTAINER: Final = 43
 _CACHED_TEMPLATES: Final = 256
 
-# Forced, because an earlier attempt may have left the same files: links among them, and scripts still being executed.
+# Forced: without -f busybox refuses the links that an earlier attempt left, and a script still executed stays locked.
 _COPY: Final = f'mkdir -p "{HOST_ROOT}/$SKYHOOK_DIR" && cp -rf {PACKAGE_DIR}/* "{HOST_ROOT}/$SKYHOOK_DIR"'
 
 _HOST_VOLUME: Final[Mapping[str, Any]] = {"name": "root-mount", "hostPath": {"path": "/"}}

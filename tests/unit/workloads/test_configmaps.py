@@ -82,6 +82,12 @@ def test_node_metadata_describes_the_packages(make_cr: MakeCR, node: Node, setti
     }
 
 
+def test_what_a_package_does_not_declare_is_left_out(make_cr: MakeCR, node: Node, settings: PlanSettings) -> None:
+    cr = make_cr(agentImageOverride=None, interrupt=None, configInterrupts=None)
+    packages = json.loads(node_metadata(cr, node, settings)["data"]["packages.json"])["packages"]
+    assert set(packages["tuning"]) == {"name", "version", "image"}
+
+
 def test_node_metadata_of_a_cr_that_cannot_be_read_names_no_package(node: Node, settings: PlanSettings) -> None:
     body = node_metadata(CR(meta=ObjectMeta(name="c", uid="u"), spec=None), node, settings)
     assert json.loads(body["data"]["packages.json"])["packages"] == {}

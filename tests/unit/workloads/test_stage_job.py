@@ -2,8 +2,11 @@
 
 import copy
 import dataclasses
+import os
+import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -74,6 +77,26 @@ def test_a_package_name_is_cut_so_that_every_container_name_fits(build: Build, m
     names = [step["name"] for step in pod_of(job)["initContainers"]]
     assert names[2] == "p" * 43 + "-post-interruptcheck"
     assert max(map(len, names)) == 63
+
+
+def test_the_copy_may_run_again_over_what_an_earlier_attempt_left(build: Build, tmp_path: Path) -> None:
+    """CON-18, with the links of a ConfigMap volume and one that points nowhere outside the image."""
+    image, host = tmp_path / "image", tmp_path / "host"
+    (image / "node-metadata" / "..1").mkdir(parents=True)
+    (image / "node-metadata" / "..1" / "labels.json").write_text("{}")
+    (image / "node-metadata" / "..data").symlink_to("..1")
+    (image / "node-metadata" / "labels.json").symlink_to("..data/labels.json")
+    (image / "link").symlink_to("/not/in/the/image")
+    (image / "step.sh").write_text("#!/bin/sh\n")
+    (image / "step.sh").chmod(0o755)
+    shell, flag, script = pod_of(build())["initContainers"][0]["command"]
+    script = script.replace("/root/", f"{host}/").replace("/skyhook-package/", f"{image}/")
+    for _ in range(2):
+        subprocess.run([shell, flag, script], check=True, env={"SKYHOOK_DIR": "/var/lib/a b", "PATH": os.defpath})
+    copied = host / "var" / "lib" / "a b"
+    assert (copied / "node-metadata" / "labels.json").read_text() == "{}"
+    assert (copied / "link").readlink() == Path("/not/in/the/image")
+    assert os.access(copied / "step.sh", os.X_OK)
 
 
 def test_a_long_node_name_is_replaced_by_its_safe_name_in_the_label_only(build: Build, node: Node) -> None:
