@@ -1,0 +1,50 @@
+"""What the executor remembers of a CR between passes. All of it may be lost: a restart only looks and tries once more (LIF-2)."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nodewright.model.pick import Pick
+from nodewright.model.plan import Event
+from nodewright.operator.answers import Answers
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one pass wrote, for its span (OBS-4)."""
+
+    nodes: int = 0
+    writes: int = 0
+    jobs: int = 0
+
+
+@dataclass(slots=True)
+class CRMemory:
+    """Refusals, writes under way, and what was said last, of one CR."""
+
+    answers: Answers = field(default_factory=Answers)
+    running: dict[str, Pick | None] = field(default_factory=dict)
+    """Node name (or kind/name of a loose object) to the pick it will have, while its writes are queued or under way."""
+    stale: dict[str, int] = field(default_factory=dict)
+    """How often in a row an object's writes met an old picture."""
+    said: frozenset[Event] = frozenset()
+    """The events of the last plan: a plan names what is so, an event is sent when it becomes so."""
+
+
+class Enqueue(Protocol):
+    """Asks for another pass of a CR."""
+
+    def __call__(self, name: str, *, after: float = 0.0, trigger: str) -> None:
+        """After so many seconds, with a low-cardinality name for the cause."""
+
+
+@dataclass(slots=True)
+class Applied:
+    """What came of a plan: when parts of it are due again (seconds), and counts for the span."""
+
+    tally: Tally = field(default_factory=Tally)
+    requeue_after: float | None = None
+
+    def again_in(self, seconds: float | None) -> None:
+        """The CR is to be looked at again at the latest then."""
+        if seconds is not None and (self.requeue_after is None or seconds < self.requeue_after):
+            self.requeue_after = seconds

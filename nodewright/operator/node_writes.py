@@ -1,0 +1,134 @@
+"""Writes to Nodes: the one merged patch of our own keys (CON-11), and our two conditions (CON-8). Relied on by the executor."""
+
+import logging
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from controller_runtime.clock import Clock
+from controller_runtime.transport import BadRequest, Conflict, InternalError, Invalid, PatchType
+from nodewright.model.objects import Node
+from nodewright.model.plan import NodeCondition, NodePlan
+from nodewright.operator import node_patch, resources
+from nodewright.operator.cluster import Cluster, Stale, Target
+from nodewright.operator.informers import Stores
+from nodewright.operator.memory import Tally
+
+_log = logging.getLogger(__name__)
+
+
+class NodeWrites:
+    """Patches nodes and their conditions."""
+
+    def __init__(self, cluster: Cluster, stores: Stores, clock: Clock) -> None:
+        self._cluster = cluster
+        self._stores = stores
+        self._clock = clock
+
+    async def patch(self, plan: NodePlan, tally: Tally) -> None:
+        """Write the node's merged patch if the node's keys are still what the plan saw.
+
+        Raises:
+            Stale: they are not, or the node is gone or another one; the picture was refreshed (trap 35).
+            Invalid: the tests hold on the live node, so the patch itself is wrong.
+            ApiError, TransportError: anything else.
+        """
+        if plan.patch is None:
+            return
+        target = self._target(plan.node)
+        sent = node_patch.operations(plan.node, plan.patch, resource_version=self._version(plan.node))
+        if not sent:
+            return
+        tally.writes += 1
+        try:
+            await self._cluster.patch(target, sent, PatchType.JSON)
+        except Invalid as error:
+            # A failed test and a wrong patch are answered alike: only the live node tells them apart.
+            live = await self._cluster.refresh(target)
+            if live is None or _operations(live, plan, self._version(live)) != sent:
+                raise Stale(str(error)) from error
+            raise
+
+    async def conditions(self, plan: NodePlan, tally: Tally) -> None:
+        """Write our conditions, one entry per type, by strategic merge patch with the node's UID.
+
+        A node whose own list is in a state that no such patch is accepted for (duplicate types, B146) gets its whole list, as read
+        live and without duplicates, under a test of its resourceVersion.
+        """
+        if not plan.conditions:
+            return
+        target = self._target(plan.node)
+        wanted = {condition.type: condition for condition in plan.conditions}
+        present = {condition.type: condition for condition in plan.node.status.conditions}
+        entries = [self._entry(condition, present.get(name)) for name, condition in wanted.items()]
+        body = {"metadata": {"uid": plan.node.metadata.uid}, "status": {"conditions": entries}}
+        tally.writes += 1
+        try:
+            await self._cluster.patch(target, body, PatchType.STRATEGIC, subresource="status")
+        except (Invalid, BadRequest, InternalError) as error:
+            _log.warning(
+                "conditions of node %s: %s; its list is written as a whole",
+                plan.node.name,
+                error,
+                extra={"node": plan.node.name},
+            )
+            tally.writes += 1
+            await self._rewrite_conditions(target, wanted)
+
+    async def _rewrite_conditions(self, target: Target[Node], wanted: dict[str, NodeCondition]) -> None:
+        raw = await self._cluster.client.get(resources.NODE, target.name)
+        live: dict[str, Any] = msgspec.json.decode(raw)
+        by_type: dict[str, dict[str, Any]] = {}
+        for entry in live.get("status", {}).get("conditions") or []:
+            by_type[entry["type"]] = entry
+        for name, condition in wanted.items():
+            if condition.status is None:
+                by_type.pop(name, None)
+            else:
+                by_type[name] = self._entry(condition, None)
+        body = [
+            {"op": "test", "path": "/metadata/uid", "value": target.uid},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]},
+            {"op": "add", "path": "/status/conditions", "value": list(by_type.values())},
+        ]
+        try:
+            await self._cluster.patch(target, body, PatchType.JSON, subresource="status")
+        except Conflict as error:  # pragma: no cover - the API server answers a failed test with 422
+            raise Stale(str(error)) from error
+
+    def _entry(self, condition: NodeCondition, present: Any) -> dict[str, Any]:
+        if condition.status is None:
+            return {"type": condition.type, "$patch": "delete"}
+        now = timestamp(self._clock.now())
+        same = present is not None and present.status == condition.status and present.last_transition_time
+        return {
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastTransitionTime": present.last_transition_time if same else now,
+            "lastHeartbeatTime": now,
+        }
+
+    def _target(self, node: Node) -> Target[Node]:
+        return Target(resources.NODE, self._stores.nodes, node.metadata.name, node.metadata.uid)
+
+    def _version(self, node: Node) -> str:
+        """The newest version at which the node still reads as `node` does: heartbeats raise it without changing what we read."""
+        held = self._stores.nodes.get(node.metadata.name)
+        newest = self._stores.nodes.resource_version(node.metadata.name) if held is node else None
+        return newest or node.metadata.resource_version
+
+
+def _operations(node: Node, plan: NodePlan, version: str) -> list[node_patch.Operation]:
+    assert plan.patch is not None
+    return node_patch.operations(node, plan.patch, resource_version=version)
+
+
+_FORMAT: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def timestamp(moment: datetime) -> str:
+    """RFC 3339 in whole seconds, as `metav1.Time` has it."""
+    return moment.astimezone(UTC).strftime(_FORMAT)
