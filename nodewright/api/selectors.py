@@ -98,29 +98,34 @@ class LabelSelector(Model):
 
 def _compiled(selector: LabelSelector) -> Matcher:
     labels = tuple(selector.match_labels.items())
-    expressions = tuple((each.key, each.operator, frozenset(each.values)) for each in selector.match_expressions)
-    if not labels and not expressions:
-        return lambda _: True
-    if not expressions:
-        return lambda have: all(have.get(name) == value for name, value in labels)
-    return lambda have: (
-        all(have.get(name) == value for name, value in labels) and all(_holds(each, have) for each in expressions)
-    )
+    expressions = tuple(_compiled_requirement(each) for each in selector.match_expressions)
+
+    # Runs for every node of the cluster in every pass: plain loops cost a third of generators.
+    def matches(have: Labels) -> bool:
+        for name, value in labels:
+            if have.get(name) != value:
+                return False
+        for holds in expressions:  # noqa: SIM110
+            if not holds(have):
+                return False
+        return True
+
+    return matches
 
 
-def _holds(expression: tuple[str, str, frozenset[str]], labels: Labels) -> bool:
-    name, operator, values = expression
-    match operator:
+def _compiled_requirement(requirement: Requirement) -> Matcher:
+    name, values = requirement.key, frozenset(requirement.values)
+    match requirement.operator:
         case Operator.IN:
-            return name in labels and labels[name] in values
+            return lambda have: have.get(name) in values
         case Operator.NOT_IN:
-            return name not in labels or labels[name] not in values
+            return lambda have: have.get(name) not in values
         case Operator.EXISTS:
-            return name in labels
+            return lambda have: name in have
         case Operator.DOES_NOT_EXIST:
-            return name not in labels
+            return lambda have: name not in have
         case _:
-            return False
+            return lambda _: False
 
 
 _NAME_PART: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")

@@ -5,6 +5,7 @@ Loggers are the standard library's. What a line is about goes into `extra` under
 itself; fields whose name says secret are masked all the same. The entry point of every command relies on it.
 """
 
+import json
 import logging
 import re
 import sys
@@ -111,8 +112,11 @@ def _error(record: logging.LogRecord) -> tuple[str, str] | None:
 
 
 def _as_json(value: object) -> str:
+    # A log call must never fail its caller: json says what msgspec cannot (lone surrogates, huge integers).
     try:
         return msgspec.json.encode(value, enc_hook=str).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
-        # A log call must never fail its caller: lone surrogates and the like are shown escaped.
-        return msgspec.json.encode(ascii(value)).decode()
+        try:
+            return json.dumps(value, default=str)
+        except (TypeError, ValueError, RecursionError):
+            return json.dumps({"msg": ascii(value)})

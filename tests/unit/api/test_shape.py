@@ -29,6 +29,7 @@ from nodewright.api.nodewright import (
     parse_nodewright_spec,
 )
 from nodewright.api.status import parse_status
+from nodewright.api.validation import check_nodewright, check_policy
 
 
 def spec_of(raw: dict[str, Any]) -> NodeWrightSpec:
@@ -222,14 +223,19 @@ POLICY_FIELDS = st.sampled_from(["default", "compartments", "resetBatchStateOnCo
 
 
 @given(st.dictionaries(FIELDS, JSON, max_size=4))
-def test_no_spec_whatever_makes_parsing_raise(raw: dict[str, Any]) -> None:
+def test_no_spec_whatever_makes_parsing_or_checking_raise(raw: dict[str, Any]) -> None:
     """LIF-4."""
-    assert isinstance(parse_nodewright({"spec": raw}), NodeWright | list)
+    faults = parse_nodewright({"spec": raw})
+    assert isinstance(faults, NodeWright | list)
+    assert not isinstance(faults, list) or {fault.path for fault in faults} <= {
+        fault.path for fault in check_nodewright({"spec": raw})
+    }
 
 
 @given(st.dictionaries(POLICY_FIELDS, JSON, max_size=3))
-def test_no_policy_whatever_makes_parsing_raise(raw: dict[str, Any]) -> None:
+def test_no_policy_whatever_makes_parsing_or_checking_raise(raw: dict[str, Any]) -> None:
     assert isinstance(parse_policy_spec(raw), DeploymentPolicySpec | list)
+    assert all(str(fault) for fault in check_policy({"spec": raw}))
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,10 @@ def console() -> io.StringIO:
     return stream
 
 
-def raised(message: str) -> ValueError:
+def raised(message: str) -> LookupError:
     """An error that has been raised and caught, so that it has a traceback."""
-    with pytest.raises(ValueError, match="") as caught:
-        raise ValueError(message)
+    with pytest.raises(LookupError) as caught:
+        raise LookupError(message)
     return caught.value
 
 
@@ -85,7 +85,7 @@ def test_a_message_of_many_lines_stays_one_line(json_lines: io.StringIO) -> None
 def test_an_exception_is_a_field(json_lines: io.StringIO) -> None:
     LOGGER.error("the pass failed", exc_info=raised("no\nway"))
     line = line_of(json_lines)
-    assert (line["level"], line["error"]) == ("error", "ValueError: no\nway")
+    assert (line["level"], line["error"]) == ("error", "LookupError: no\nway")
     assert line["stacktrace"].startswith("Traceback")
 
 
@@ -125,8 +125,13 @@ def test_a_field_never_takes_the_place_of_a_standard_one(json_lines: io.StringIO
 
 
 def test_values_that_json_cannot_say_do_not_fail_the_caller(json_lines: io.StringIO) -> None:
-    LOGGER.info("\ud800", extra={"cr": object, "odd": {1, 2}, "big": 2**100})
-    assert len(json_lines.getvalue().splitlines()) == 1
+    endless: list[object] = []
+    endless.append(endless)
+    LOGGER.info("\ud800", extra={"cr": object, "big": 2**100})
+    LOGGER.info("x", extra={"endless": endless})
+    first, second = json_lines.getvalue().splitlines()
+    assert json.loads(first)["cr"] == "<class 'object'>"
+    assert "endless" in json.loads(second)["msg"]
 
 
 def test_only_lines_of_the_level_or_worse_are_logged(json_lines: io.StringIO) -> None:
@@ -153,4 +158,4 @@ def test_a_console_line_of_many_lines_stays_one_line_but_for_its_traceback(conso
     first, *rest = console.getvalue().splitlines()
     assert "a\\nb" in first
     assert rest[0].startswith("Traceback")
-    assert rest[-1] == "ValueError: x"
+    assert rest[-1] == "LookupError: x"
