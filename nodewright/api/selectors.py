@@ -100,7 +100,7 @@ def _compiled(selector: LabelSelector) -> Matcher:
     labels = tuple(selector.match_labels.items())
     expressions = tuple(_compiled_requirement(each) for each in selector.match_expressions)
 
-    # Runs for every node of the cluster in every pass: plain loops cost a third of generators.
+    # Runs for every node of the cluster in every pass: plain loops cost a fraction of generators.
     def matches(have: Labels) -> bool:
         for name, value in labels:
             if have.get(name) != value:
