@@ -149,7 +149,9 @@ def child_main() -> None:
     sys.stdout.buffer.write(msgspec.json.encode(resolved))
 
 
-async def resolve(kubeconfig: str | None, context: str | None, *, scratch: str) -> Resolved:
+async def resolve(
+    kubeconfig: str | None, context: str | None, *, scratch: str, service_account: Path = SERVICE_ACCOUNT
+) -> Resolved:
     """Load with kubernetes_asyncio, in this process; certificates given as text pass through files in `scratch`."""
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config import load_incluster_config, load_kube_config
@@ -158,13 +160,18 @@ async def resolve(kubeconfig: str | None, context: str | None, *, scratch: str) 
     load_in_pod: Any = load_incluster_config
     paths = kubeconfig or os.environ.get("KUBECONFIG")
     if not paths and "KUBERNETES_SERVICE_HOST" in os.environ and context is None:
-        load_in_pod(client_configuration=configuration, try_refresh_token=False)
-        namespace = SERVICE_ACCOUNT / "namespace"
+        load_in_pod(
+            client_configuration=configuration,
+            try_refresh_token=False,
+            token_filename=str(service_account / "token"),
+            cert_filename=str(service_account / "ca.crt"),
+        )
+        namespace = service_account / "namespace"
         return Resolved(
             server=configuration.host,
             ca_file=configuration.ssl_ca_cert,
-            token_file=str(SERVICE_ACCOUNT / "token"),
-            namespace=namespace.read_text(encoding="utf-8").strip() if namespace.exists() else None,
+            token_file=str(service_account / "token"),
+            namespace=_text(namespace),
         )
     paths = paths or str(Path.home() / ".kube" / "config")
     if not _exists(paths):
@@ -177,6 +184,10 @@ async def resolve(kubeconfig: str | None, context: str | None, *, scratch: str) 
         persist_config=False,
     )
     return _describe(loader, configuration, Path(scratch))
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8").strip() if path.exists() else None
 
 
 def _exists(paths: str) -> bool:

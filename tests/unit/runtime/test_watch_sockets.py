@@ -1,0 +1,135 @@
+"""An informer over a real socket: big objects, half-open connections, streams that break."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from controller_runtime.cache import Informer
+from controller_runtime.transport import Client, ClientConfig
+from controller_runtime.watch import reflector
+from tests.unit.runtime.model_server import WIDGETS, Widget
+from tests.unit.runtime.wire_server import Answer, WireServer, refusing, serving
+
+
+def event(kind: str, name: str, version: int, **fields: Any) -> bytes:
+    metadata = {"name": name, "namespace": "n", "uid": f"u-{name}", "resourceVersion": str(version)}
+    return json.dumps({"type": kind, "object": {"metadata": metadata, **fields}}).encode() + b"\n"
+
+
+END = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"50","annotations":{"k8s.io/initial-events-end":"true"}}}}\n'
+
+
+def stream(*chunks: bytes, abort: bool = False, stay: bool = True) -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+        if abort:
+            await asyncio.sleep(0.05)
+            assert request.transport is not None
+            request.transport.abort()
+        if stay:
+            await asyncio.sleep(30)
+        return response
+
+    return answer
+
+
+@asynccontextmanager
+async def informing(*answers: Answer) -> AsyncIterator[tuple[Informer[Widget], WireServer]]:
+    async with serving(*answers) as server, Client(ClientConfig(server=server.url), user_agent="t") as client:
+        informer = Informer(client, WIDGETS, Widget)
+        task = asyncio.create_task(informer.run())
+        try:
+            async with asyncio.timeout(20):
+                await informer.wait_synced()
+            yield informer, server
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def until(informer: Informer[Widget], key: str) -> Widget:
+    async with asyncio.timeout(20):
+        while (item := informer.store.get(key)) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return item
+
+
+async def test_an_object_of_five_mebibytes_is_one_event() -> None:
+    """Trap 16: larger than any line reader's limit."""
+    note = "x" * (5 * 2**20)
+    async with informing(
+        stream(END, event("ADDED", "big", 60, color="red", note=note), event("ADDED", "next", 61))
+    ) as (informer, _):
+        assert (await until(informer, "n/big")).color == "red"
+        await until(informer, "n/next")
+        assert informer.counts["watch"] == 1
+
+
+async def test_a_stream_that_breaks_in_the_middle_of_a_line_goes_on_at_the_last_whole_event() -> None:
+    """B149: the connection is reset; the half line is no event."""
+    half = event("ADDED", "half", 70)[:40]
+    answers = (stream(END, event("ADDED", "a", 60), half, abort=True), stream(event("ADDED", "half", 70)))
+    async with informing(*answers) as (informer, server):
+        await until(informer, "n/half")
+        assert server.seen[1].query["resourceVersion"] == "60"
+        assert "sendInitialEvents" not in server.seen[1].query
+
+
+async def test_a_half_open_connection_is_noticed_and_the_watch_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trap 14: headers, a list, then silence. Both deadlines are seconds here instead of minutes."""
+    monkeypatch.setattr(reflector, "SHORTEST_WATCH", 0)
+    monkeypatch.setattr(reflector, "LONGEST_WATCH", 0)
+    monkeypatch.setattr(reflector, "DEADLINE_MARGIN", 1.0)
+    async with informing(stream(END), stream(event("ADDED", "later", 60))) as (informer, server):
+        await until(informer, "n/later")
+        assert server.seen[1].query["resourceVersion"] == "50"
+        assert informer.counts["stalled"] >= 1
+
+
+async def test_sockets_probe_dead_peers() -> None:
+    """Trap 14: half a minute of silence, three probes; unanswered bytes end it too."""
+    async with serving() as server, Client(ClientConfig(server=server.url), user_agent="t") as client:
+        server.answers.append(stream(END))
+        opened = await client.stream("/x", query={})
+        connection = opened._answer.connection
+        assert connection is not None
+        assert connection.transport is not None
+        sock: socket.socket = connection.transport.get_extra_info("socket")
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert [
+            sock.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)
+        ] == [30, 15, 3, 30_000]
+        opened.close()
+
+
+async def test_watches_take_no_slot_of_the_requests() -> None:
+    async with (
+        serving(*[stream(END)] * 5) as server,
+        Client(ClientConfig(server=server.url), user_agent="t", max_in_flight=1) as client,
+    ):
+        streams = [await client.stream("/x", query={}) for _ in range(5)]
+        assert (await client.request("GET", "/y")).body == b"{}"
+        for opened in streams:
+            opened.close()
+
+
+async def test_a_refused_streaming_list_is_followed_by_pages() -> None:
+    page = json.loads(event("ADDED", "a", 5))["object"]
+    listing = web.json_response({"metadata": {"resourceVersion": "50"}, "items": [page]})
+    refused = refusing(400, "BadRequest", message="unknown parameter sendInitialEvents")
+    async with informing(refused, listing, stream(event("ADDED", "b", 60))) as (informer, server):
+        await until(informer, "n/b")
+        assert [seen.query.get("watch") for seen in server.seen] == ["true", None, "true"]
+        assert server.seen[1].query["limit"] == "500"
+        assert server.seen[2].query["resourceVersion"] == "50"
