@@ -206,3 +206,12 @@ def to_fields(entry: Entry) -> dict[str, object]:
 def dump(state: NodeState) -> str:
     """The annotation's text, byte-deterministic (trap 60): keys sorted."""
     return msgspec.json.encode({key: to_fields(state[key]) for key in sorted(state)}).decode()
+
+
+def to_plain(state: NodeState) -> dict[str, dict[str, object]]:
+    """Node state as plain JSON values, as `status.nodeState` shows it."""
+    plain: dict[str, dict[str, object]] = {}
+    for key in sorted(state):
+        fields = to_fields(state[key])
+        plain[key] = {k: _plain.decode(v) if isinstance(v, msgspec.Raw) else v for k, v in fields.items()}
+    return plain

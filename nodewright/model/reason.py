@@ -34,6 +34,7 @@ class Code(StrEnum):
     JOB_TERMINATING = "JobTerminating"  # JOB-8
     JOB_REFUSED = "JobNotCreated"  # JOB-15a
     POD_NOT_CREATED = "PodNotCreated"  # JOB-15a
+    JOB_NOT_DELETED = "JobNotDeleted"  # JOB-15a
     POD_WAITING = "PodWaiting"  # JOB-15a
     IMAGE_PULL = "ImagePullFailed"  # JOB-14
     NEVER_ACKNOWLEDGED = "NeverAcknowledged"  # JOB-15

@@ -1,0 +1,63 @@
+"""A node's Jobs as the engine reads them: whose they are, for which stage and run they speak, and what they prove (CON-13 to CON-15)."""
+
+from dataclasses import dataclass
+
+from nodewright.engine.evidence import Evidence, judge
+from nodewright.engine.scope import Scope
+from nodewright.model.objects import Job, Node, Pod
+from nodewright.workloads.claims import Claim, claim_of
+from nodewright.workloads.inputs import matches
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One of the CR's own Jobs on a node. `package` is the name in the spec if the Job is for the spec's version of it."""
+
+    job: Job
+    claim: Claim
+    package: str | None
+    matches: bool
+    evidence: Evidence
+
+    @property
+    def name(self) -> str:
+        """The Job's name."""
+        return self.job.metadata.name
+
+    @property
+    def terminating(self) -> bool:
+        """Being deleted: not there any more and not free yet (JOB-8)."""
+        return self.job.metadata.deletion_timestamp is not None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJobs:
+    """The Jobs under a CR's labels on one node: `own` ones, `strays` of an earlier node of that name (JOB-11), and names that others hold."""
+
+    own: tuple[JobView, ...]
+    strays: tuple[Job, ...]
+    taken: frozenset[str]
+
+
+def view_jobs(scope: Scope, node: Node, jobs: tuple[Job, ...], pods: tuple[Pod, ...]) -> NodeJobs:
+    """Sort a node's Jobs by whose they are. A Job of another owner, as of a deleted CR of the same name, is never ours (CHG-13)."""
+    own: list[JobView] = []
+    strays: list[Job] = []
+    taken: set[str] = set()
+    for job in jobs:
+        claim = claim_of(job)
+        if claim is None or claim.owner_uid != scope.uid:
+            taken.add(job.metadata.name)
+        elif claim.node_uid and claim.node_uid != node.metadata.uid:
+            strays.append(job)
+            taken.add(job.metadata.name)
+        else:
+            own.append(_view(scope, job, claim, pods))
+    return NodeJobs(tuple(own), tuple(strays), frozenset(taken))
+
+
+def _view(scope: Scope, job: Job, claim: Claim, pods: tuple[Pod, ...]) -> JobView:
+    name = scope.labels.get(claim.package)
+    evidence = judge(job, pods)
+    fits = name is not None and matches(job, scope.spec.packages[name], scope.settings, has_pod=not evidence.no_pods)
+    return JobView(job, claim, name, fits, evidence)

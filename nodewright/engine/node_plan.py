@@ -1,0 +1,315 @@
+"""The writes of one node in one pass, and the node's Status (ROL-20): facts and a decision in, a `NodePlan` out.
+
+Order of a start (LIF-12): what the pod mounts, then the entry with its run, then the Job; all that changes on the node goes into one patch with the pick
+and the Status (CON-11). Pure; `plan` calls `plan_node` for each selected node.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nodewright.api import keys
+from nodewright.engine.changes import restarted
+from nodewright.engine.evidence import Verdict
+from nodewright.engine.facts import STAGE_REASONS, NodeFacts, Outcome, is_stale
+from nodewright.engine.rollout import Decision, Role
+from nodewright.engine.scope import Scope
+from nodewright.engine.stages import PackageFacts, Progress, retry_at
+from nodewright.engine.troubles import needs_fresh_job
+from nodewright.model import node_state, pick
+from nodewright.model.node_state import Entry, NodeState, Stage, State
+from nodewright.model.objects import Node
+from nodewright.model.plan import (
+    ConfigMapWrite,
+    Event,
+    EventType,
+    JobCreate,
+    JobDelete,
+    JobMark,
+    JobSuspend,
+    NodeCondition,
+    NodePatch,
+    NodePlan,
+    PodDelete,
+)
+from nodewright.model.reason import Code, Reason
+from nodewright.model.snapshot import CR, Answer, Snapshot
+from nodewright.workloads import configmaps
+from nodewright.workloads.jobs import stage_job
+
+
+class Status(StrEnum):
+    """A node's or a CR's Status (ROL-20, ROL-21)."""
+
+    COMPLETE = "complete"
+    IN_PROGRESS = "in_progress"
+    BLOCKED = "blocked"
+    ERRORING = "erroring"
+    WAITING = "waiting"
+    PAUSED = "paused"
+    DISABLED = "disabled"
+    UNKNOWN = "unknown"
+
+
+class Mode(StrEnum):
+    """What people ordered for the whole CR (ROL-18)."""
+
+    RUN = "run"
+    PAUSED = "paused"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOutcome:
+    """What a pass makes of a node: the writes, the published entries and Status, why it does not move, and when to look again."""
+
+    plan: NodePlan
+    entries: NodeState
+    status: Status
+    reason: Reason | None
+    wake_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the plans of all nodes of a pass share."""
+
+    scope: Scope
+    cr: CR
+    snapshot: Snapshot
+    mode: Mode
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    entry: Entry
+    create: JobCreate
+
+
+def plan_node(context: Context, facts: NodeFacts, decision: Decision) -> NodeOutcome:
+    """The node's part of the plan."""
+    wakes: list[float] = [t.due for t in facts.troubles if t.due > context.now]
+    starts, refusal = _starts(context, facts, decision, wakes)
+    entries = dict(facts.entries)
+    for start in starts:
+        entries[start.entry.key] = start.entry
+    status = node_status(facts, decision, context.mode)
+    deletes = _job_deletes(context, facts, wakes)
+    own_pick = decision.pick or (facts.pick if facts.pick is not None and (facts.pick.over or facts.involved) else None)
+    plan = NodePlan(
+        node=facts.node,
+        suspends=_suspends(context, facts, {d.job.metadata.uid for d in deletes}),
+        metadata=_metadata(context, facts.node) if starts else None,
+        patch=_patch(context.scope, facts, decision, entries, status),
+        creates=tuple(start.create for start in starts),
+        marks=() if facts.malformed is not None else _marks(context.scope, facts),
+        conditions=_conditions(context.scope, facts.node, complete=facts.complete, entries=entries),
+        job_deletes=deletes,
+        pod_deletes=tuple(PodDelete(pod) for view in facts.jobs.own for pod in view.evidence.surplus),
+        events=_events(facts),
+        pick=own_pick,
+    )
+    reason = refusal or decision.reason or _reason(facts, status)
+    return NodeOutcome(plan, entries, status, reason, min(wakes, default=None))
+
+
+def node_status(facts: NodeFacts, decision: Decision, mode: Mode) -> Status:
+    """ROL-20, and ROL-4: what blocks a node shows even where ordering would read waiting."""
+    if facts.complete:
+        return Status.COMPLETE
+    if mode is not Mode.RUN:
+        return Status.PAUSED if mode is Mode.PAUSED else Status.DISABLED
+    if facts.malformed is not None:
+        return Status.UNKNOWN
+    if facts.ignored or facts.untolerated:
+        return Status.BLOCKED
+    if facts.outcome is Outcome.ERRORING:
+        return Status.ERRORING
+    if facts.outcome is Outcome.BLOCKED:
+        return Status.BLOCKED
+    if decision.role is Role.WORKS:
+        return Status.IN_PROGRESS
+    held_by_order = decision.reason is not None and decision.reason.code is Code.PREDECESSOR
+    return Status.IN_PROGRESS if facts.unfinished and not held_by_order else Status.WAITING
+
+
+def _starts(context: Context, facts: NodeFacts, decision: Decision, wakes: list[float]) -> tuple[list[_Start], Reason | None]:
+    if decision.role is not Role.WORKS or context.mode is not Mode.RUN:
+        return [], None
+    if facts.ignored or facts.untolerated or facts.malformed is not None:
+        return [], None
+    starts: list[_Start] = []
+    refusal: Reason | None = None
+    order = decision.pick or facts.pick
+    for one in _startable(context.scope, facts.packages):
+        name = context.scope.job_name(context.scope.spec.packages[one.name], one.name, str(one.stage), facts.name)
+        answer = context.snapshot.refused.get(f"Job/{name}")
+        again = None if answer is None else retry_after(answer)
+        if answer is not None and again is not None and context.now < again:
+            wakes.append(again)
+            refusal = Reason(Code.JOB_REFUSED, f"Job {name} was refused: {answer.text}", "it is tried again by itself", answer.at)
+            continue
+        starts.append(_start(context, facts.node, one, name, order.order if order is not None else 0))
+    return starts, refusal
+
+
+def retry_after(answer: Answer) -> float:
+    """When a refused write is tried again: 10 s, doubling to 5 min."""
+    return answer.at + min(10.0 * 2.0 ** min(answer.count - 1, 10), 300.0)
+
+
+def _startable(scope: Scope, packages: tuple[PackageFacts, ...]) -> list[PackageFacts]:
+    """The packages that start now (LIF-7): all that are due, or with `serial` one, a begun one first, while none runs."""
+    due = [one for one in packages if one.progress is Progress.DUE]
+    if not scope.spec.serial:
+        return due
+    if any(one.progress in (Progress.RUNNING, Progress.WAITING) for one in packages):
+        return []
+    due.sort(key=lambda one: not one.begun)
+    return due[:1]
+
+
+def _start(context: Context, node: Node, one: PackageFacts, name: str, order: int) -> _Start:
+    scope, settings = context.scope, context.scope.settings
+    package = scope.spec.packages[one.name]
+    if one.stage is None or one.entry is None:
+        raise ValueError(f"package {one.name} is due without a stage")
+    run = one.run or _token(scope.uid, node.metadata.uid, one.entry.key, one.stage, context.now)
+    entry = restarted(one.entry, one.stage, package, run=run, generation=scope.generation)
+    body = stage_job(
+        cr=context.cr,
+        package_name=one.name,
+        package=package,
+        entry=entry,
+        node=node,
+        order=order,
+        settings=settings,
+        unproven=context.snapshot.unproven.get(name, 0),
+        traceparent=settings.traceparent(),
+    )
+    return _Start(entry, JobCreate(name, body, one.name, one.stage.value, run))
+
+
+def _token(cr: str, node: str, key: str, stage: Stage, now: float) -> str:
+    """A run's token (LIF-12a): the same start gives the same token, another start another."""
+    return hashlib.sha256(f"{cr}/{node}/{key}/{stage}/{now!r}".encode()).hexdigest()[:12]
+
+
+def _metadata(context: Context, node: Node) -> ConfigMapWrite | None:
+    """The node's ConfigMap, if it is not as its pods shall find it (CON-16)."""
+    name = keys.node_metadata_configmap_name(cr=context.cr.name, node=node.name)
+    current = context.snapshot.configmap(name)
+    body = configmaps.node_metadata(context.cr, node, context.scope.settings)
+    if current is not None and not configmaps.differs(current, body):
+        return None
+    return ConfigMapWrite(name, body, current)
+
+
+def _patch(scope: Scope, facts: NodeFacts, decision: Decision, entries: NodeState, status: Status) -> NodePatch | None:
+    own, node = scope.keys, facts.node.metadata
+    annotations: dict[str, str | None] = {}
+    labels: dict[str, str | None] = {}
+    if facts.malformed is None and entries != facts.before:
+        annotations[own.state] = node_state.dump(entries) if entries else None
+    if decision.pick is not None:
+        if decision.pick != facts.pick:
+            annotations[own.pick] = pick.dump(decision.pick)
+    elif own.pick in node.annotations and (facts.pick is None or (not facts.pick.over and not facts.involved)):
+        annotations[own.pick] = None
+    if node.annotations.get(own.status) != status.value:
+        annotations[own.status] = status.value
+    if node.labels.get(own.status) != status.value:
+        labels[own.status] = status.value
+    if not annotations and not labels:
+        return None
+    if node.annotations.get(own.version) != scope.settings.version:
+        annotations[own.version] = scope.settings.version
+    return NodePatch(annotations, labels)
+
+
+def _marks(scope: Scope, facts: NodeFacts) -> tuple[JobMark, ...]:
+    settings = scope.settings
+    return tuple(
+        JobMark(v.job, settings.ttl_succeeded if v.evidence.verdict is Verdict.COMPLETE else settings.ttl_failed)
+        for v in facts.jobs.own
+        if v.job.finished and not v.claim.marked and not v.terminating
+    )
+
+
+def _job_deletes(context: Context, facts: NodeFacts, wakes: list[float]) -> tuple[JobDelete, ...]:
+    deletes = [JobDelete(job, "its node was replaced") for job in facts.jobs.strays if job.metadata.deletion_timestamp is None]
+    if facts.malformed is not None:
+        return tuple(deletes)
+    for view in facts.jobs.own:
+        why = is_stale(context.scope, view, facts.entries)
+        if why is None and not view.terminating:
+            fresh, due = needs_fresh_job(facts.node, view, context.now)
+            why = "it was resumed and got no pod" if fresh else None
+            if due is not None:
+                wakes.append(due)
+        if why is None:
+            continue
+        unproven = 0
+        if view.job.finished and view.evidence.verdict is Verdict.UNPROVEN:
+            due = retry_at(view)
+            if due is not None and context.now < due:
+                wakes.append(due)
+                continue
+            unproven = view.claim.unproven + 1
+        deletes.append(JobDelete(view.job, why, unproven))
+    return tuple(deletes)
+
+
+def _suspends(context: Context, facts: NodeFacts, leaving: set[str]) -> tuple[JobSuspend, ...]:
+    if context.mode is Mode.DISABLED:
+        return ()
+    wanted = context.mode is Mode.PAUSED
+    return tuple(
+        JobSuspend(v.job, wanted)
+        for v in facts.jobs.own
+        if not v.job.finished and not v.terminating and v.job.spec.suspend is not wanted and v.job.metadata.uid not in leaving
+    )
+
+
+def _conditions(scope: Scope, node: Node, *, complete: bool, entries: NodeState) -> tuple[NodeCondition, ...]:
+    """The two node conditions, where they differ from what the node shows (CON-8)."""
+    failing = any(entry.state is State.ERRORING for entry in entries.values())
+    wanted = (
+        NodeCondition(scope.keys.not_ready, "False", "Complete") if complete else NodeCondition(scope.keys.not_ready, "True", "Incomplete"),
+        NodeCondition(scope.keys.erroring, "True", "Erroring") if failing else NodeCondition(scope.keys.erroring, "False", "NotErroring"),
+    )
+    shown = {c.type: (c.status, c.reason) for c in node.status.conditions}
+    return tuple(c for c in wanted if shown.get(c.type) != (c.status, c.reason))
+
+
+def _events(facts: NodeFacts) -> tuple[Event, ...]:
+    """One event per ended stage on the node, and one on the CR, where the recorder makes a series of them (JOB-17)."""
+    events: list[Event] = []
+    for end in facts.ended:
+        type_ = EventType.NORMAL if end.succeeded else EventType.WARNING
+        reason = STAGE_REASONS.get(end.stage, "Apply")
+        how = "completed" if end.succeeded else "failed for good"
+        note = f"package {end.package} {end.version}: {end.stage} {how} on {facts.name}"
+        events.append(Event(type_, reason, end.stage.value, note, node=facts.name))
+        events.append(Event(type_, reason, end.stage.value, note))
+    return tuple(events)
+
+
+def _reason(facts: NodeFacts, status: Status) -> Reason | None:
+    """Why the node does not move, when ordering and batches do not hold it."""
+    if status is Status.COMPLETE:
+        return None
+    if facts.malformed is not None:
+        return Reason(Code.MALFORMED, f"node state is malformed: {facts.malformed}", "repair or remove the nodeState annotation")
+    if facts.ignored:
+        return Reason(Code.IGNORED, "the ignore label is set", "remove the label")
+    if facts.untolerated:
+        names = ", ".join(f"{t.key}:{t.effect}" for t in facts.untolerated)
+        return Reason(Code.TAINT, f"taint not tolerated: {names}", "remove the taint, or add it to additionalTolerations")
+    ordered = sorted((p for p in facts.packages if p.reason is not None), key=lambda p: _WEIGHT.get(p.progress, 9))
+    return ordered[0].reason if ordered else None
+
+
+_WEIGHT: Mapping[Progress, int] = {Progress.FAILED: 0, Progress.RUNNING: 1, Progress.WAITING: 2, Progress.HELD: 3}

@@ -1,0 +1,57 @@
+"""What is read back from a CR's published status (LIF-1): rollout number, order offset, batch state and the packageList they belong to.
+
+Held against the picks on the nodes, which win: a number is above any found there.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nodewright.engine.facts import NodeFacts
+from nodewright.model.pick import DEFAULT_COMPARTMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """The rollout as a pass finds it.
+
+    `pending`: batch state has to return to its start before anything is picked (ROL-15). `in_use`: a pick of this rollout is on a node, over or not.
+    `next_order` is above every number given in this rollout (ROL-14); `order_after_reset` above those of members that stay.
+    """
+
+    number: int
+    next_number: int
+    next_order: int
+    order_after_reset: int
+    batch_state: object
+    pending: bool
+    in_use: bool
+    resets: bool
+
+
+def read_rollout(published: Mapping[str, Any], package_list: str, facts: Iterable[NodeFacts], *, resets: bool) -> Rollout:
+    """The rollout by status and picks. `resets` is whether a changed packageList or a completion resets batch state."""
+    number = _number(published.get("rollout"), 0)
+    picks = [(one.pick, one.involved) for one in facts if one.pick is not None]
+    highest = max((p.rollout for p, _ in picks), default=0)
+    live = [p for p, involved in picks if not p.over and involved]
+    current = [p for p, _ in picks if p.rollout == number]
+    pending = number < 1 or (resets and published.get("packageList") != package_list)
+    offset = _number(published.get("nodeOrderOffset"), 0)
+    stay = max((p.order + 1 for p in live), default=0)
+    statuses = published.get("compartmentStatuses")
+    batch_state = statuses.get(DEFAULT_COMPARTMENT, {}) if isinstance(statuses, Mapping) else {}
+    return Rollout(
+        number=max(number, 1) if number >= 1 else highest,
+        next_number=max(number, highest) + 1,
+        next_order=max([offset, stay, *(p.order + 1 for p in current)]),
+        order_after_reset=stay,
+        batch_state=batch_state.get("batchState") if isinstance(batch_state, Mapping) else None,
+        pending=pending,
+        in_use=bool(current),
+        resets=resets,
+    )
+
+
+def _number(value: object, low: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= low else low
