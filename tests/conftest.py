@@ -17,33 +17,42 @@ from controller_runtime.testing.control_plane import (
     GoMissingError,
     Programs,
     build_programs,
-    built_programs,
+    check_buildable,
 )
 from nodewright.simulator.installation import install
 
-_NEEDS_PROGRAMS = "control_plane_programs"
+_GIVEN = os.environ.get("NODEWRIGHT_TEST_KUBECONFIG")
+
+
+def _needs_programs(item: pytest.Item) -> bool:
+    fixtures = getattr(item, "fixturenames", ())
+    return "control_plane_programs" in fixtures or ("cluster" in fixtures and _GIVEN is None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if _NEEDS_PROGRAMS in getattr(item, "fixturenames", ()) or "cluster" in getattr(item, "fixturenames", ()):
+        if _needs_programs(item):
             item.add_marker(pytest.mark.control_plane)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips here and not in the fixture, since pytest folds skips of one place into one line."""
+    if not _needs_programs(item):
+        return
+    try:
+        check_buildable()
+    except GoMissingError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"{error} (where CI is set a skip is a failure)", pytrace=False)
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
 def control_plane_programs(request: pytest.FixtureRequest) -> Programs:
     """The built programs of a control plane; builds them the first time, with a line of progress past pytest's capture."""
-    found = built_programs()
-    if found is not None:
-        return found
     capture = request.config.pluginmanager.getplugin("capturemanager")
-    try:
-        with capture.global_and_fixture_disabled():
-            return build_programs()
-    except GoMissingError as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"{error} (a skip is a failure where CI is set)", pytrace=False)
-        pytest.skip(str(error))
+    with capture.global_and_fixture_disabled():
+        return build_programs()
 
 
 @pytest.fixture(scope="session")
@@ -60,11 +69,10 @@ def control_plane(control_plane_programs: Programs) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The cluster tests of behaviour use: the shared control plane, or the one of ``NODEWRIGHT_TEST_KUBECONFIG``."""
-    given = os.environ.get("NODEWRIGHT_TEST_KUBECONFIG")
-    if given is None:
+    if _GIVEN is None:
         yield request.getfixturevalue("control_plane")
         return
-    with ExistingCluster(Path(given)) as existing:
+    with ExistingCluster(Path(_GIVEN)) as existing:
         install(existing)
         yield existing
 

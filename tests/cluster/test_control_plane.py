@@ -20,6 +20,7 @@ import pytest
 from controller_runtime.testing.control_plane import (
     ControlPlane,
     ControlPlaneError,
+    ExistingCluster,
     GoMissingError,
     Programs,
     build_programs,
@@ -146,6 +147,16 @@ def test_two_control_planes_run_at_once_on_ports_of_their_own(control_plane: Con
     own.kubectl("create", "namespace", "only-here")
     with pytest.raises(ControlPlaneError, match='"only-here" not found'):
         control_plane.kubectl("get", "namespace", "only-here")
+
+
+def test_any_other_cluster_is_used_through_its_kubeconfig(control_plane: ControlPlane) -> None:
+    with ExistingCluster(control_plane.admin_kubeconfig) as existing:
+        operator = existing.service_account_kubeconfig("nodewright", "nodewright-operator")
+        who = existing.kubectl(
+            f"--kubeconfig={operator}", "auth", "whoami", "--output=jsonpath={.status.userInfo.username}"
+        )
+    assert who == "system:serviceaccount:nodewright:nodewright-operator"
+    assert control_plane.admin_kubeconfig.exists(), "what was given is left alone"
 
 
 def test_a_killed_api_server_comes_back_on_its_port_with_its_objects(own: ControlPlane) -> None:

@@ -10,6 +10,7 @@ from controller_runtime.testing.control_plane.build import (
     Programs,
     build_programs,
     built_programs,
+    check_buildable,
     etcd_version,
     kubernetes_version,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Programs",
     "build_programs",
     "built_programs",
+    "check_buildable",
     "etcd_version",
     "kubernetes_version",
 ]

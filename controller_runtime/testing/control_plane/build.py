@@ -95,6 +95,12 @@ def built_programs() -> Programs | None:
     return Programs(folder) if folder.is_dir() else None
 
 
+def check_buildable() -> None:
+    """Raises ``GoMissingError`` if ``build_programs`` would: nothing is in the cache and there is no Go."""
+    if built_programs() is None:
+        _find_go()
+
+
 def build_programs(*, progress: IO[str] | None = None) -> Programs:
     """The programs, built if the cache does not have them.
 
