@@ -88,8 +88,8 @@ class Controller:
         self._concurrency = concurrency
         self._timeout = timeout
         self._expected_errors = expected_errors
-        self._metrics: ControllerMetrics = metrics or SilentControllerMetrics()
-        self._tracer = tracer or trace.NoOpTracer()
+        self._metrics: ControllerMetrics = SilentControllerMetrics() if metrics is None else metrics
+        self._tracer = trace.NoOpTracer() if tracer is None else tracer
         self._sources: list[tuple[str, Callable[[], bool]]] = []
         self._running = False
         self._metrics.workers(concurrency)

@@ -17,7 +17,8 @@ import msgspec
 
 from controller_runtime.clock import Clock
 from controller_runtime.election.fence import Fence, Moment
-from controller_runtime.election.lease import JITTER, LEASES, LeaseView, Timing, micro_time, new_lease
+from controller_runtime.election.lease import JITTER, LEASES, LeaseView, Timing, new_lease
+from controller_runtime.micro_time import micro_time
 from controller_runtime.observability.protocols import ElectionMetrics
 from controller_runtime.observability.silent import SilentElectionMetrics
 from controller_runtime.transport.errors import AlreadyExists, ApiError, Conflict, NotFound, TransportError
@@ -76,7 +77,7 @@ class Campaign:
         self._timing = timing
         self._clock = clock
         self._fence = fence
-        self._metrics: ElectionMetrics = metrics or SilentElectionMetrics()
+        self._metrics: ElectionMetrics = SilentElectionMetrics() if metrics is None else metrics
         self._uniform = uniform
         self._seen: LeaseView | None = None
         self._seen_at = 0.0

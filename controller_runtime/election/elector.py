@@ -65,7 +65,7 @@ class LeaderElector:
             raise ValueError("an elector needs a config or a way to connect")
         self.timing = Timing(lease_duration=lease_duration, renew_deadline=renew_deadline, retry_period=retry_period)
         self.identity = f"{identity}_{uuid.uuid4().hex[:8]}"
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock() if clock is None else clock
         self.fence = Fence(self._clock)
         self._namespace = namespace
         self._name = name

@@ -59,7 +59,7 @@ class Fence:
     """Closed until a lease was obtained, and again `margin` before it may be somebody else's."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock() if clock is None else clock
         self._term: _Term | None = None
         self._expires_at = -math.inf
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from controller_runtime.transport.resource import Resource
@@ -81,11 +80,6 @@ class LeaseView:
     def with_spec(self, **changes: Any) -> dict[str, Any]:
         """The whole object with some fields of its spec replaced; its resourceVersion makes the write conditional."""
         return {**self.record, "spec": {**self.spec, **changes}}
-
-
-def micro_time(moment: datetime) -> str:
-    """Kubernetes' MicroTime: UTC, always six digits of a second, `Z` (trap 32)."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def new_lease(*, namespace: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:

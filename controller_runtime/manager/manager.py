@@ -67,7 +67,7 @@ class Manager:
         handle_signals: bool = True,
         exit_process: Callable[[int], object] = os._exit,
     ) -> None:
-        self._clock: Clock = clock or SystemClock()
+        self._clock: Clock = SystemClock() if clock is None else clock
         self._shutdown_timeout = shutdown_timeout
         self._linger = linger
         self._elector = elector

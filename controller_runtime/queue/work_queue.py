@@ -113,8 +113,8 @@ class WorkQueue:
     ) -> None:
         self.name = name
         self._min_interval = min_interval
-        self._backoff = backoff or Backoff()
-        self._metrics: QueueMetrics = metrics or SilentQueueMetrics()
+        self._backoff = Backoff() if backoff is None else backoff
+        self._metrics: QueueMetrics = SilentQueueMetrics() if metrics is None else metrics
         self._entries: dict[str, _Entry] = {}
         self._ready: list[tuple[int, int, int, _Entry]] = []  # (-priority, ready_order, ticket, entry)
         self._waiting: list[tuple[float, int, _Entry]] = []  # (time, ticket, entry)

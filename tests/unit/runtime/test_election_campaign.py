@@ -11,7 +11,8 @@ import pytest
 
 from controller_runtime.election.campaign import Campaign
 from controller_runtime.election.fence import Fence, Moment, NotLeaderError
-from controller_runtime.election.lease import Timing, micro_time
+from controller_runtime.election.lease import Timing
+from controller_runtime.micro_time import micro_time
 from controller_runtime.transport import TransportError
 from tests.unit.runtime.leases import LeaseServer, LoopClock, hang
 
