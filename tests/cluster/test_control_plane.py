@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -215,9 +216,9 @@ def test_a_server_that_ends_is_reported_with_the_last_lines_of_its_log(control_p
 @pytest.mark.parametrize("victim", ["launcher", "keeper"])
 def test_no_server_outlives_a_kill_of_what_started_it(control_plane_programs: Programs, victim: str) -> None:
     launcher = subprocess.Popen([sys.executable, "-c", _STARTS_AND_WAITS], stdout=subprocess.PIPE, text=True)
+    assert launcher.stdout is not None
+    folder = Path(launcher.stdout.readline().split()[0])
     try:
-        assert launcher.stdout is not None
-        folder = Path(launcher.stdout.readline().split()[0])
         assert len(server_pids(folder)) == 4, "keeper, etcd, API server, controller-manager"
         os.kill(launcher.pid if victim == "launcher" else keeper_pid(folder), signal.SIGKILL)
         assert eventually(lambda: not server_pids(folder))
@@ -226,6 +227,8 @@ def test_no_server_outlives_a_kill_of_what_started_it(control_plane_programs: Pr
     finally:
         launcher.kill()
         launcher.communicate()
+        if victim == "keeper":  # nobody is left to do it
+            shutil.rmtree(folder)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts processes in /proc")
