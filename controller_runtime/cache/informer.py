@@ -14,6 +14,7 @@ import msgspec
 
 from controller_runtime.cache.decoding import ObjectDecoder, Undecodable
 from controller_runtime.cache.objects import KubeObject
+from controller_runtime.cache.scope import scope
 from controller_runtime.cache.store import Store
 from controller_runtime.clock import Clock, SystemClock
 from controller_runtime.transport import Resource
@@ -54,7 +55,9 @@ class Informer(Generic[T]):
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._streaming = streaming
-        self.store: Store[T] = Store(type_, clock=self._clock, name=str(resource))
+        self.store: Store[T] = Store(
+            type_, clock=self._clock, name=str(resource), scope=scope(namespace, label_selector, field_selector)
+        )
         self._picture = _Picture(self.store, type_, self.counts)
         self._reflector: Reflector[T | Undecodable] | None = None
         self._started = self._clock.monotonic()

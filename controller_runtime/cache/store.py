@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from controller_runtime.cache.decoding import ObjectDecoder, same_but_version
-from controller_runtime.cache.objects import KubeObject
+from controller_runtime.cache.objects import KubeObject, ObjectMeta
 from controller_runtime.cache.tombstones import Tombstones
 from controller_runtime.clock import Clock, SystemClock
 
@@ -86,7 +86,14 @@ class Index(Generic[T]):
 class Store(Generic[T]):
     """The newest version of each object of one kind, by key (`name` or `namespace/name`)."""
 
-    def __init__(self, type_: type[T], *, clock: Clock | None = None, name: str = "") -> None:
+    def __init__(
+        self,
+        type_: type[T],
+        *,
+        clock: Clock | None = None,
+        name: str = "",
+        scope: Callable[[ObjectMeta], bool] | None = None,
+    ) -> None:
         self.name = name or type_.__name__
         self.version = 0
         """Rises with each change a reader can see."""
@@ -94,6 +101,7 @@ class Store(Generic[T]):
         """Whether a whole list was taken in at least once."""
         self._decoder = ObjectDecoder(type_)
         self._same = same_but_version(type_)
+        self._scope = scope
         self._objects: dict[str, T] = {}
         self._versions: dict[str, int] = {}
         self._indexes: dict[str, Index[T]] = {}
@@ -161,15 +169,20 @@ class Store(Generic[T]):
     def observe(self, raw: bytes) -> T:
         """Take in the answer of an own write or a live read, at once if it is newer than what is there.
 
-        Returns what the answer says; the very object in the store if that is what it holds now. Hand in only objects
-        of this store's scope (namespace, selectors): for others no event would ever take them out again.
+        Returns what the answer says; the very object in the store if that is what it holds now. An answer outside the
+        store's scope takes the object out, as the watch will (trap 37).
 
         Raises:
             msgspec.DecodeError: the answer is not of this kind.
         """
         item = self._decoder.decode(raw)
-        self.apply(item, from_watch=False)
-        held = self._objects.get(item.metadata.key)
+        metadata = item.metadata
+        version = _number(metadata.resource_version)
+        if self._scope is not None and not self._scope(metadata):
+            self._leave(metadata.key, metadata.uid, version)
+            return item
+        self._notify(self._accept(metadata.key, item, version))
+        held = self._objects.get(metadata.key)
         return held if held is not None and self._same(held, item) else item
 
     def observe_deleted(self, key: str, uid: str) -> None:
@@ -184,26 +197,18 @@ class Store(Generic[T]):
 
     # --- the watch ------------------------------------------------------------------------------------------
 
-    def apply(self, item: T, *, from_watch: bool = True) -> None:
-        """Take in one object, unless something newer is known of its key or its UID is dead."""
+    def apply(self, item: T) -> None:
+        """Take in an event's object, unless something newer is known of its key or its UID is dead."""
         metadata = item.metadata
         version = _number(metadata.resource_version)
-        if from_watch and version > self._heard:
-            self._heard = version
+        self._heard = max(self._heard, version)
         self._notify(self._accept(metadata.key, item, version))
 
     def remove(self, key: str, uid: str, resource_version: str) -> None:
-        """Take in that the object of this UID left at this version."""
+        """Take in that the object of this UID was deleted, or left the scope, at this version."""
         version = _number(resource_version)
         self._heard = max(self._heard, version)
-        self._tombstones.bury(uid, version or None)
-        held = self._objects.get(key)
-        if (
-            held is not None
-            and held.metadata.uid == uid
-            and self._versions.get(key, 0) <= (version or self._versions.get(key, 0))
-        ):
-            self._notify(self._set(key, None))
+        self._leave(key, uid, version)
 
     def touch(self, key: str, resource_version: str) -> None:
         """Remember a newer version of a key whose object could not be read; the last readable one stays."""
@@ -233,6 +238,14 @@ class Store(Generic[T]):
         self.synced = True
 
     # --- within ---------------------------------------------------------------------------------------------
+
+    def _leave(self, key: str, uid: str, version: int) -> None:
+        self._tombstones.bury(uid, version or None)
+        held = self._objects.get(key)
+        if held is None or held.metadata.uid != uid:
+            return
+        if not version or self._versions.get(key, 0) <= version:
+            self._notify(self._set(key, None))
 
     def _accept(self, key: str, item: T, version: int) -> list[Change[T]]:
         if self._tombstones.refuses(item.metadata.uid, version):
