@@ -291,8 +291,9 @@ class Kubelets:
         node = None if run is None else self._nodes.get(run.pod.spec.node_name)
         if run is None or node is None or not node.up:
             return
-        if not await self._report(run):
-            return
+        revision = run.revision
+        if not await self._report(run) or run.revision != revision:
+            return  # gone, or changed meanwhile and therefore in the queue again
         if run.ended:
             if run.deletion_wanted:
                 await self._delete(run.pod)
