@@ -5,7 +5,7 @@ from typing import Final, Protocol
 from controller_runtime.events import EventRecorder, ObjectReference
 from nodewright.api import keys
 from nodewright.model.objects import Node
-from nodewright.model.plan import Event
+from nodewright.model.plan import Event, EventType
 from nodewright.model.snapshot import CR
 from nodewright.operator.informers import Stores
 
@@ -45,7 +45,13 @@ class PlanEvents:
         self._record(about, event)
 
     def _record(self, about: ObjectReference, event: Event) -> None:
-        self._recorder.event(about, type=event.type.value, reason=event.reason, action=event.action, note=event.note)
+        self._recorder.event(
+            about,
+            type="Warning" if event.type is EventType.WARNING else "Normal",
+            reason=event.reason,
+            action=event.action,
+            note=event.note,
+        )
 
 
 def _node_reference(name: str, uid: str) -> ObjectReference:

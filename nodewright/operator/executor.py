@@ -125,9 +125,7 @@ class Executor:
         if plan.finalizer is FinalizerChange.REMOVE:
             await self._remove_finalizer(cr, source, memory, applied, latch)
         for event in plan.events:
-            if event not in memory.said:
-                self._events.on_cr(cr, event)
-        memory.said = frozenset(plan.events)
+            self._events.on_cr(cr, event)
         return applied
 
     async def _write_configmaps(
@@ -235,7 +233,7 @@ class Executor:
         self, cr: CR, memory: CRMemory, key: str, applied: Applied, write: Callable[[], Awaitable[Any]]
     ) -> bool:
         """Do `write`; whether it went through. A failure is remembered, paced, and asks for another pass (LIF-4)."""
-        where = {"cr": cr.name, "object": key}
+        where = {"cr": cr.name, "node": key.removeprefix("Node/") if key.startswith("Node/") else None, "object": key}
         try:
             await write()
         except Stale as stale:

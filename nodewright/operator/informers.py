@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import anyio
-
 from controller_runtime.cache import Informer
 from controller_runtime.clock import Clock
 from controller_runtime.transport import Client, Resource
@@ -55,7 +53,15 @@ class Informers:
         pods = watch(resources.POD, stored.StoredPod, keys.LABEL_NAME)
         configmaps = watch(resources.CONFIG_MAP, stored.StoredConfigMap, keys.LABEL_NAME)
         metadata = watch(resources.CONFIG_MAP, stored.StoredNodeMetadata, keys.NODE_META_LABEL)
-        self.all: tuple[Informer[Any], ...] = (nodewrights, policies, nodes, jobs, pods, configmaps, metadata)
+        self.by_name: dict[str, Informer[Any]] = {
+            "nodewrights": nodewrights,
+            "deploymentpolicies": policies,
+            "nodes": nodes,
+            "jobs": jobs,
+            "pods": pods,
+            "configmaps": configmaps,
+            "node metadata": metadata,
+        }
         self.stores = Stores(
             namespace=namespace,
             nodewrights=nodewrights.store,
@@ -67,12 +73,6 @@ class Informers:
             metadata=metadata.store,
         )
         add_indexes(self.stores)
-
-    async def wait_synced(self) -> None:
-        """Wait until every kind was listed once."""
-        async with anyio.create_task_group() as group:
-            for informer in self.all:
-                group.start_soon(informer.wait_synced)
 
 
 def add_indexes(stores: Stores) -> None:

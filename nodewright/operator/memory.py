@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from nodewright.model.pick import Pick
-from nodewright.model.plan import Event
 from nodewright.operator.answers import Answers
 
 
@@ -19,15 +18,13 @@ class Tally:
 
 @dataclass(slots=True)
 class CRMemory:
-    """Refusals, writes under way, and what was said last, of one CR."""
+    """Refusals and writes under way of one CR."""
 
     answers: Answers = field(default_factory=Answers)
     running: dict[str, Pick | None] = field(default_factory=dict)
     """Node name (or kind/name of a loose object) to the pick it will have, while its writes are queued or under way."""
     stale: dict[str, int] = field(default_factory=dict)
     """How often in a row an object's writes met an old picture."""
-    said: frozenset[Event] = frozenset()
-    """The events of the last plan: a plan names what is so, an event is sent when it becomes so."""
 
 
 class Enqueue(Protocol):

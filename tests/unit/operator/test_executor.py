@@ -423,11 +423,11 @@ async def test_a_nodes_events_are_sent_once_its_patch_landed_and_not_otherwise(b
     assert bench.events == [("n1", EVENT)]
 
 
-async def test_what_stays_so_is_told_once(bench: Bench) -> None:
+async def test_events_of_the_plan_are_sent_even_if_a_node_failed(bench: Bench) -> None:
     bench.add_cr()
-    for events in ((EVENT,), (EVENT,), (), (EVENT,)):
-        await apply(bench, Plan(events=events))
-    assert bench.events == [("cr", EVENT)] * 2
+    bench.api.fail_once("patch", "nodes/n1", TransportError("cut", sent=None))
+    await apply(bench, Plan(nodes=(started(bench.add_node()),), events=(EVENT,)))
+    assert bench.events == [("cr", EVENT)]
 
 
 async def test_the_tally_counts_nodes_writes_and_jobs(bench: Bench) -> None:
