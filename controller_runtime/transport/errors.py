@@ -218,4 +218,4 @@ class TransportError(Exception):
 
 
 class ConfigError(Exception):
-    """The cluster's address or credentials cannot be found or read."""
+    """The cluster's address or credentials cannot be found or read. Of a running client, a `TransportError` says so."""

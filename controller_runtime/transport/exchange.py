@@ -7,7 +7,9 @@ for what changes under way. `Client` puts the API's verbs on top of it.
 # ruff: noqa: ASYNC109 - a deadline is part of every call here, kept with `asyncio.timeout` inside
 
 import asyncio
+import logging
 import random
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +23,12 @@ from yarl import URL
 
 from controller_runtime.clock import Clock, SystemClock
 from controller_runtime.transport.config import ClientConfig, Credentials, Trust
-from controller_runtime.transport.errors import ApiError, TransportError, api_error, decode_status
+from controller_runtime.transport.errors import ApiError, ConfigError, TransportError, api_error, decode_status
 from controller_runtime.transport.resource import Resource
 from controller_runtime.transport.retry import MAX_ATTEMPTS, retry_after, wait_before_retry
 from controller_runtime.transport.sessions import Stream, open_session
+
+log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT = 30.0
 _APPLY = "application/apply-patch+yaml"
@@ -127,7 +131,7 @@ class Exchange:
 
         Raises:
             ApiError: the server refused. The body is kept.
-            TransportError: no answer.
+            TransportError: no answer, or nothing to ask with: no credential, no TLS files.
             Exception: what `fence.check()` raises; nothing was sent by this attempt.
         """
         url = self._url(path, query)
@@ -152,7 +156,7 @@ class Exchange:
             # Refused before it was looked at, unless the server failed.
             flight.sent = status >= 500
             error = self._refusal(flight, status, retry_header, body)
-            if status == 401 and not unauthorized and await self._credentials.rejected(flight.authorization):
+            if status == 401 and not unauthorized and await self._renewed(flight):
                 unauthorized = True
                 continue
             wait = wait_before_retry(flight.method, error, apply=flight.content_type == _APPLY)
@@ -166,12 +170,7 @@ class Exchange:
         session = self._requests
         if session is None:
             raise RuntimeError("the client is not open: use it in `async with`")
-        headers = {"Accept-Encoding": "gzip" if flight.gzip else "identity"}
-        authorization = flight.authorization = await self._credentials.authorization()
-        if authorization is not None:
-            headers["Authorization"] = authorization
-        if flight.payload is not None:
-            headers["Content-Type"] = flight.content_type
+        headers = await self._headers(flight)
         async with self._slots:
             if self._fence is not None and flight.method != "GET":
                 self._fence.check()
@@ -184,7 +183,7 @@ class Exchange:
                     flight.url,
                     data=flight.payload,
                     headers=headers,
-                    ssl=self._trust.context(),
+                    ssl=self._tls(flight),
                     server_hostname=self.config.server_name,
                     proxy=self.config.proxy,
                     allow_redirects=False,
@@ -234,10 +233,7 @@ class Exchange:
         url = self._url(path, query)
         flight = _Flight("GET", path, url, None, "", gzip=False)
         for last_try in (False, True):
-            headers = {"Accept-Encoding": "identity"}
-            authorization = flight.authorization = await self._credentials.authorization()
-            if authorization is not None:
-                headers["Authorization"] = authorization
+            headers = await self._headers(flight)
             begun = time.perf_counter()
             code = "<error>"
             try:
@@ -245,7 +241,7 @@ class Exchange:
                     answer = await session.get(
                         url,
                         headers=headers,
-                        ssl=self._trust.context(),
+                        ssl=self._tls(flight),
                         server_hostname=self.config.server_name,
                         proxy=self.config.proxy,
                         allow_redirects=False,
@@ -263,12 +259,38 @@ class Exchange:
             finally:
                 if self._metrics is not None:
                     self._metrics(code, "GET", time.perf_counter() - begun)
-            if answer.status == 401 and not last_try and await self._credentials.rejected(flight.authorization):
+            if answer.status == 401 and not last_try and await self._renewed(flight):
                 continue
             break
         raise self._refusal(flight, answer.status, answer.headers.get("Retry-After"), body)
 
     # --- parts ------------------------------------------------------------------------------------------------------
+
+    async def _headers(self, flight: "_Flight") -> dict[str, str]:
+        headers = {"Accept-Encoding": "gzip" if flight.gzip else "identity"}
+        try:
+            flight.authorization = await self._credentials.authorization()
+        except ConfigError as error:
+            raise TransportError(f"{flight.method} {flight.path}: {error}", sent=False) from error
+        if flight.authorization is not None:
+            headers["Authorization"] = flight.authorization
+        if flight.payload is not None:
+            headers["Content-Type"] = flight.content_type
+        return headers
+
+    async def _renewed(self, flight: "_Flight") -> bool:
+        """After a 401: whether there may be another credential now."""
+        try:
+            return await self._credentials.rejected(flight.authorization)
+        except ConfigError as error:
+            log.warning("%s %s was answered with 401, and: %s", flight.method, flight.path, error)
+            return False
+
+    def _tls(self, flight: "_Flight") -> ssl.SSLContext | bool:
+        try:
+            return self._trust.context()
+        except ConfigError as error:
+            raise TransportError(f"{flight.method} {flight.path}: {error}", sent=False) from error
 
     def _url(self, path: str, query: Query | None) -> URL:
         text = f"{self._base}{path}"

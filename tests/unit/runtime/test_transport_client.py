@@ -6,6 +6,8 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,9 @@ from controller_runtime.transport import (
     BadRequest,
     Client,
     ClientConfig,
+    ConfigError,
     Conflict,
+    Credential,
     Forbidden,
     Gone,
     InternalError,
@@ -325,6 +329,36 @@ async def test_a_401_reads_the_token_again_and_tries_once_more(tmp_path: Path) -
         "Bearer new",
         "Bearer new",
     ]
+
+
+async def test_a_credential_that_cannot_be_had_sends_nothing(tmp_path: Path) -> None:
+    """The plugin fails: what is asked for is not sent; what was answered with 401 stays so."""
+
+    async def broken() -> Credential:
+        raise ConfigError("the plugin failed")
+
+    ended = Credential(authorization="Bearer x", expires_at=datetime(2000, 1, 1, tzinfo=UTC))
+    valid = Credential(authorization="Bearer x", expires_at=datetime(2100, 1, 1, tzinfo=UTC))
+    async with serving(refusing(401)) as server:
+        clock = ManualClock()
+        config = ClientConfig(server=server.url, credential=ended, refresh=broken)
+        async with Client(config, user_agent="t", clock=clock) as client:
+            clock.time += 11
+            with pytest.raises(TransportError, match="plugin failed") as caught:
+                await client.create(NODES, {})
+            assert caught.value.sent is False
+            with pytest.raises(TransportError, match="plugin failed"):
+                await client.stream("/x", query={})
+        assert server.seen == []
+        async with Client(replace(config, credential=valid), user_agent="t", clock=clock) as client:
+            with pytest.raises(Unauthorized):
+                await client.get(NODES, "n")
+        assert len(server.seen) == 1
+    config = ClientConfig(server="https://x.invalid", ca_file=tmp_path / "missing")
+    async with Client(config, user_agent="t") as client:
+        with pytest.raises(TransportError, match="missing") as caught:
+            await client.get(NODES, "n")
+        assert caught.value.sent is False
 
 
 async def test_a_connection_refused_was_not_sent_and_a_cut_one_may_have_been() -> None:

@@ -97,7 +97,8 @@ async def test_an_error_event_is_never_stored_and_costs_a_pause() -> None:
         server.lines[-1].send({"type": "ERROR", "object": status(500, "InternalError", "etcd is unwell")})
         server.lines[-1].end()
         await asyncio.sleep(0.7)
-        assert len(server.requests) == 1  # still pausing
+        assert len(server.requests) == 1  # still pausing,
+        assert server.lines[0].closed  # and holding no stream meanwhile
         await asyncio.sleep(1.0)
         assert len(server.asked("watch")) == 1
         assert informer.counts["error"] == 1
@@ -426,6 +427,69 @@ async def test_one_unreadable_object_harms_no_other() -> None:
         await settle()
         assert sorted(informer.store.keys()) == ["n/bad", "n/c", "n/d"]
         assert informer.quarantined == set()
+
+
+async def test_an_object_that_became_unreadable_is_not_deleted_by_a_relist() -> None:
+    """Trap 50: its last readable version stays; deleting it would be a lie."""
+    server = ModelServer()
+    server.put("a", color="red")
+    async with watching(server) as informer:
+        seen = Seen(informer)
+        await settle()
+        server.cut()
+        server.put("a", size="large")
+        server.forget()
+        await asyncio.sleep(10)
+        assert informer.counts["expired"] == 1
+        assert seen.words == []
+        assert informer.store.get("n/a") is not None
+        assert informer.quarantined == {"n/a"}
+
+
+async def test_an_object_without_readable_metadata_is_left_out_and_counted() -> None:
+    """Trap 50."""
+    server = ModelServer()
+    async with watching(server) as informer:
+        server.lines[-1].send(
+            {"type": "ADDED", "object": {"metadata": "none"}}, {"type": "ADDED", "object": {"no": "metadata"}}
+        )
+        server.put("a")
+        await settle()
+        assert list(informer.store.keys()) == ["n/a"]
+        assert informer.counts["undecodable"] == 2
+        assert len(server.requests) == 1
+
+
+async def test_a_pause_lasts_at_least_as_long_as_the_server_asks() -> None:
+    """Trap 34, for watches: in a refusal and in an ERROR event."""
+    server = ModelServer()
+    server.put("a")
+    async with watching(server):
+        busy = status(429, "TooManyRequests")
+        busy["details"] = {"retryAfterSeconds": 40}
+        server.on_watch.append(busy)
+        server.cut()
+        await asyncio.sleep(39)
+        assert len(server.requests) == 2
+        await asyncio.sleep(3)
+        assert len(server.requests) == 3
+        server.lines[-1].send({"type": "ERROR", "object": busy})
+        await asyncio.sleep(39)
+        assert len(server.requests) == 3
+        await asyncio.sleep(3)
+        assert len(server.requests) == 4
+
+
+async def test_an_error_event_about_permission_costs_a_pause_and_no_list() -> None:
+    """Not trap 48: the resource was there a moment ago, and whoever was allowed to open the stream is told why it
+    ends.
+    """
+    server = ModelServer()
+    server.put("a")
+    async with watching(server):
+        server.lines[-1].send({"type": "ERROR", "object": status(403, "Forbidden")})
+        await asyncio.sleep(3)
+        assert [request["what"] for request in server.requests] == ["streaming", "watch"]
 
 
 async def test_a_line_that_is_no_event_costs_a_pause_and_no_object() -> None:

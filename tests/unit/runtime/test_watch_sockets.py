@@ -5,13 +5,15 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from controller_runtime.cache import Informer
-from controller_runtime.transport import Client, ClientConfig
+from controller_runtime.transport import Client, ClientConfig, Unauthorized
 from controller_runtime.watch import reflector
 from tests.unit.runtime.model_server import WIDGETS, Widget
 from tests.unit.runtime.wire_server import Answer, WireServer, refusing, serving
@@ -122,6 +124,32 @@ async def test_watches_take_no_slot_of_the_requests() -> None:
         assert (await client.request("GET", "/y")).body == b"{}"
         for opened in streams:
             opened.close()
+
+
+async def test_a_401_on_a_watch_reads_the_token_again(tmp_path: Path) -> None:
+    """Trap 40: once; a second 401 is the answer."""
+    token = tmp_path / "token"
+    token.write_text("old")
+    config = ClientConfig(server="", token_file=token)
+    async with (
+        serving(refusing(401), stream(END), refusing(401), refusing(401)) as server,
+        Client(replace(config, server=server.url), user_agent="t") as client,
+    ):
+        token.write_text("new")
+        opened = await client.stream("/x", query={})
+        assert await opened.chunk() == END
+        opened.close()
+        with pytest.raises(Unauthorized):
+            await client.stream("/x", query={})
+        assert [seen.headers["Authorization"] for seen in server.seen[:2]] == ["Bearer old", "Bearer new"]
+
+
+async def test_a_client_that_is_not_open_says_so() -> None:
+    client = Client(ClientConfig(server="http://127.0.0.1:1"), user_agent="t")
+    with pytest.raises(RuntimeError, match="async with"):
+        await client.stream("/x", query={})
+    with pytest.raises(RuntimeError, match="async with"):
+        await client.request("GET", "/x")
 
 
 async def test_a_refused_streaming_list_is_followed_by_pages() -> None:
