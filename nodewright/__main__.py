@@ -1,8 +1,6 @@
 """``python -m nodewright``: the command ``nodewright`` where its script is not installed."""
 
-import sys
-
 from nodewright.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
