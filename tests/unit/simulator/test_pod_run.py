@@ -158,7 +158,7 @@ def test_a_pod_that_is_never_acknowledged_gets_no_status_and_is_never_stopped() 
 def test_an_image_that_cannot_be_pulled_alternates_and_appears_later() -> None:
     """JOB-14."""
     driver = Driver(package_pod(), ":pull_failure=25")
-    reasons = []
+    reasons: list[str] = []
     for _ in range(60):
         driver.go(0.5)
         reason = driver.state("drivers-init").get("waiting", {}).get("reason", "pulled")
