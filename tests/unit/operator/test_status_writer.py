@@ -1,0 +1,196 @@
+"""The CR status at its own pace (CON-6), in virtual time."""
+
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from controller_runtime.election import NotLeaderError
+from controller_runtime.transport import TransportError
+from nodewright.model.plan import Plan, StatusDraft
+from nodewright.operator import resources
+from tests.unit.operator.benchtop import Bench, make_bench
+
+pytestmark = pytest.mark.looptime
+
+
+class Draft:
+    """A draft that counts how often it was built."""
+
+    def __init__(self, status: str = "in_progress", *, urgent: bool = False, **fields: Any) -> None:
+        self.built = 0
+        self._fields = {"status": status, **fields}
+        self.draft = StatusDraft(cr_status=status, build=self._build, urgent=urgent)
+
+    def _build(self) -> dict[str, Any]:
+        self.built += 1
+        return self._fields
+
+
+async def offer(bench: Bench, draft: Draft) -> None:
+    await bench.executor.apply(bench.cr(), bench.source(), Plan(status=draft.draft))
+    await anyio.sleep(0.01)  # the write itself
+
+
+def status(bench: Bench) -> dict[str, Any]:
+    found: dict[str, Any] = bench.api.objects["nodewrights", "cr"].get("status", {})
+    return found
+
+
+def writes(bench: Bench) -> list[dict[str, Any]]:
+    return [body for _, where, body in bench.api.writes("patch") if where == "nodewrights/cr/status"]
+
+
+async def test_the_difference_is_written_with_the_version_read(bench: Bench) -> None:
+    bench.add_cr()
+    await offer(bench, Draft(rollout=1, nodeStatus={"n1": "x"}))
+    version = bench.source().metadata.resource_version
+    await anyio.sleep(2)
+    await offer(bench, Draft(rollout=1, nodeStatus={"n2": "x"}))
+    last = writes(bench)[-1]
+    assert last["status"] == {"nodeStatus": {"n1": None, "n2": "x"}}
+    assert last["metadata"] == {"uid": "uid-cr", "resourceVersion": version}
+
+
+async def test_an_equal_status_is_not_written(bench: Bench) -> None:
+    # trap 39
+    bench.add_cr()
+    for _ in range(3):
+        await offer(bench, Draft(rollout=1))
+        await anyio.sleep(2)
+    assert len(writes(bench)) == 1
+
+
+async def test_a_patch_that_the_server_took_and_that_changed_nothing_is_not_sent_again(bench: Bench) -> None:
+    # trap 39: a field the server prunes would be written for ever
+    bench.add_cr()
+    await offer(bench, Draft())
+    real = bench.api.patch
+
+    async def pruning(resource: Any, name: str, body: Any, kind: Any, **more: Any) -> bytes:
+        decoded = msgspec.json.decode(body)
+        decoded["status"].pop("pruned", None)
+        return await real(resource, name, decoded, kind, **more)
+
+    bench.api.patch = pruning  # type: ignore[method-assign]
+    for _ in range(4):
+        await anyio.sleep(2)
+        await offer(bench, Draft(pruned=1))
+    assert len(writes(bench)) == 2
+
+
+async def test_drafts_within_a_second_are_folded_and_only_the_last_is_built(bench: Bench) -> None:
+    bench.add_cr()
+    drafts = [Draft(rollout=number) for number in range(10)]
+    for draft in drafts:
+        await offer(bench, draft)
+        await anyio.sleep(0.05)
+    await anyio.sleep(2)
+    assert [draft.built for draft in drafts] == [1, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+    assert status(bench)["rollout"] == 9
+
+
+async def test_a_big_status_is_written_by_its_size_and_a_changed_one_within_a_second(bench: Bench) -> None:
+    # CON-6: max(1 s, size / 128 KiB)
+    bench.add_cr()
+    big = {f"n{number}": "x" * 1000 for number in range(512)}
+    await offer(bench, Draft(nodeStatus=big))
+    await offer(bench, Draft(nodeStatus=big, rollout=1))
+    await anyio.sleep(3.5)
+    assert len(writes(bench)) == 1
+    await anyio.sleep(1)
+    assert len(writes(bench)) == 2
+    await offer(bench, Draft("complete", nodeStatus=big, rollout=1))
+    await anyio.sleep(1.1)
+    assert status(bench)["status"] == "complete"
+
+
+async def test_an_urgent_draft_goes_out_within_a_second_whatever_the_size(bench: Bench) -> None:
+    # ROL-11: no new pick before the evaluation's patch has landed
+    bench.add_cr()
+    big = {f"n{number}": "x" * 1000 for number in range(512)}
+    await offer(bench, Draft(nodeStatus=big))
+    await offer(bench, Draft(nodeStatus=big, rollout=1, urgent=True))
+    await anyio.sleep(1.1)
+    assert status(bench)["rollout"] == 1
+
+
+async def test_a_status_that_somebody_else_changed_is_not_overwritten_but_planned_again(bench: Bench) -> None:
+    # LIF-1: a reset of batch state by hand must not be undone by a draft made before it
+    bench.add_cr()
+    await offer(bench, Draft(rollout=1))
+    await offer(bench, Draft(rollout=2))
+    edited = bench.api.objects["nodewrights", "cr"]
+    edited["status"]["rollout"] = 7
+    bench.api.put(resources.NODEWRIGHT, edited)
+    bench.stores.nodewrights.observe(bench.api.raw(resources.NODEWRIGHT, "cr"))
+    await anyio.sleep(2)
+    assert status(bench)["rollout"] == 7
+    assert ("cr", 0.0, "status") in bench.passes
+
+
+async def test_a_conflict_is_read_live_and_planned_again(bench: Bench) -> None:
+    # trap 35
+    bench.add_cr()
+    edited = bench.api.objects["nodewrights", "cr"]
+    edited["status"] = {"rollout": 7}
+    bench.api.put(resources.NODEWRIGHT, edited)  # the watch has not told of it yet
+    await offer(bench, Draft(rollout=1))
+    assert status(bench)["rollout"] == 7
+    assert ("cr", 0.0, "status") in bench.passes
+    assert bench.cr().published["rollout"] == 7
+
+
+async def test_a_failed_write_is_repeated_until_it_lands(bench: Bench) -> None:
+    bench.add_cr()
+    for _ in range(3):
+        bench.api.fail_once("patch", "nodewrights/cr/status", TransportError("cut", sent=None))
+    await offer(bench, Draft(rollout=1))
+    await anyio.sleep(10)
+    assert status(bench)["rollout"] == 1
+
+
+async def test_what_waits_is_written_at_a_clean_stop() -> None:
+    # CON-6: the last one is never lost
+    bench = make_bench()
+    bench.add_cr()
+    async with anyio.create_task_group() as group:
+        bench.executor.start(group)
+        await offer(bench, Draft(rollout=1))
+        await offer(bench, Draft(rollout=2))
+        assert status(bench)["rollout"] == 1
+        group.cancel_scope.cancel()
+    await bench.executor.stop()
+    assert status(bench)["rollout"] == 2
+
+
+async def test_without_the_lease_nothing_is_written_and_the_stop_does_not_fail() -> None:
+    bench = make_bench()
+    bench.add_cr()
+    bench.api.fail_always("patch", "nodewrights/", NotLeaderError("lost"))
+    async with anyio.create_task_group() as group:
+        bench.executor.start(group)
+        await offer(bench, Draft(rollout=1))
+        group.cancel_scope.cancel()
+    await bench.executor.stop()
+    assert status(bench) == {}
+
+
+async def test_a_flush_that_hangs_ends_within_seconds() -> None:
+    bench = make_bench()
+    bench.add_cr()
+    bench.api.delays = lambda _verb, _where: 1000.0
+    async with anyio.create_task_group() as group:
+        bench.executor.start(group)
+        await offer(bench, Draft(rollout=1))
+        group.cancel_scope.cancel()
+    begun = anyio.current_time()
+    await bench.executor.stop()
+    assert anyio.current_time() - begun == pytest.approx(3.0)
+
+
+async def test_every_status_that_is_built_is_given_to_the_metrics(bench: Bench) -> None:
+    bench.add_cr()
+    await offer(bench, Draft(rollout=1))
+    assert bench.published == [("cr", {"status": "in_progress", "rollout": 1})]
