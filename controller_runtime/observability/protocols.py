@@ -6,7 +6,7 @@ all of them. Each protocol has a silent twin in `observability.silent`, so that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 
@@ -78,14 +78,28 @@ class EventMetrics(Protocol):
         """One event was given up; `reason` is queue_full, spam, rejected, unreachable, evicted or invalid."""
 
 
-class WatchMetrics(Protocol):
-    """Counts of the watches and caches; `resource` is a plural such as `nodes`."""
+class CacheView(Protocol):
+    """What is read from an informer when metrics are scraped."""
 
-    def relisted(self, resource: str) -> None:
-        """The whole resource was listed (the first list counts)."""
+    @property
+    def resource(self) -> object:
+        """Its `str` names the resource: `nodes`, `jobs.batch`."""
 
-    def watch_restarted(self, resource: str, reason: str) -> None:
-        """A watch was opened again; `reason` is low-cardinality."""
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What happened, by word: `list`, `watch`, `event`, `bookmark`, `undecodable`; every other word is a fault."""
 
-    def objects(self, resource: str, count: int) -> None:
-        """How many objects the cache holds now."""
+    @property
+    def store(self) -> CachedObjects:
+        """The objects."""
+
+    @property
+    def last_progress(self) -> float:
+        """Monotonic time at which the server last told something."""
+
+
+class CachedObjects(Protocol):
+    """Anything that can list what it holds."""
+
+    def values(self) -> Collection[object]:
+        """All objects."""
