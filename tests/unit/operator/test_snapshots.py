@@ -110,7 +110,7 @@ def test_a_policy_keeps_its_identity_until_its_spec_changes_and_a_misshapen_one_
     assert cluster.catalog.policies()["p"] is not first["p"]
 
 
-def test_a_snapshot_gives_jobs_by_cr_and_node_as_the_same_tuple_until_one_changes(bench: Bench) -> None:
+async def test_a_snapshot_gives_jobs_by_cr_and_node_as_the_same_tuple_until_one_changes(bench: Bench) -> None:
     cr = bench.add_cr()
     bench.add_job("j1")
     bench.add_job("j2", node="n2")
@@ -123,7 +123,7 @@ def test_a_snapshot_gives_jobs_by_cr_and_node_as_the_same_tuple_until_one_change
     assert snapshot.jobs_on("cr", "n3") == ()
 
 
-def test_a_job_without_our_labels_is_in_no_index(bench: Bench) -> None:
+async def test_a_job_without_our_labels_is_in_no_index(bench: Bench) -> None:
     bench.api.put(resources.JOB, {**job_body("j1"), "metadata": {"name": "j1"}})
     bench.stores.jobs.observe(bench.api.raw(resources.JOB, "j1"))
     assert bench.stores.jobs.by_index("cr", "cr") == ()
