@@ -13,6 +13,8 @@ JOB_SYNCS = 64
 STEP_SECONDS = 0.2
 """How long a simulated container runs."""
 HEARTBEAT_SECONDS = 10.0
+PACKAGES = ("alpha", "beta", "gamma")
+"""Names of the packages, in the order of the chain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +45,9 @@ class Case:
     def manifest(self) -> dict[str, Any]:
         """The NodeWright that is applied: every node, no budget."""
         packages: dict[str, Any] = {}
-        for number in range(self.packages):
-            package: dict[str, Any] = {"version": "1.0.0", "image": f"registry.example/package{number}"}
-            if number:
-                package["dependsOn"] = {f"package{number - 1}": "1.0.0"}
-            packages[f"package{number}"] = package
+        for before, name in zip([None, *PACKAGES], PACKAGES[: self.packages], strict=False):
+            depends = {"dependsOn": {before: "1.0.0"}} if before is not None else {}
+            packages[name] = {"version": "1.0.0", "image": f"registry.example/{name}", **depends}
         return {
             "apiVersion": "nodewright.nvidia.com/v1alpha1",
             "kind": "NodeWright",

@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import msgspec
@@ -223,8 +224,8 @@ async def run_floor(
 
 def _spec(packages: int) -> NodeWrightSpec:
     described = {
-        f"package{number}": {"version": "1.0.0", "image": f"registry.example/package{number}"}
-        for number in range(packages)
+        f"package-{letter}": {"version": "1.0.0", "image": f"registry.example/package-{letter}"}
+        for letter in ascii_lowercase[:packages]
     }
     spec = parse_nodewright_spec({"nodeSelectors": {"matchLabels": {}}, "packages": described})
     if isinstance(spec, list):

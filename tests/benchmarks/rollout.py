@@ -101,7 +101,14 @@ def measure_rollout(case: Case, *, idle_seconds: float, profile: Path | None = N
 class _Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     status: str = ""
     observed_generation: int = 0
-    complete_nodes: str | int = ""
+    complete_nodes: str = ""
+    conditions: tuple["_Condition", ...] = ()
+
+
+class _Condition(msgspec.Struct, frozen=True, gc=False):
+    type: str
+    status: str
+    message: str = ""
 
 
 class _NodeWright(msgspec.Struct, frozen=True, gc=False):
