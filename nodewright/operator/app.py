@@ -9,18 +9,23 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import anyio
+from opentelemetry import trace
 
 import nodewright
 from controller_runtime.clock import Clock, SystemClock
 from controller_runtime.controller import Controller
-from controller_runtime.election import LeaderElector, NotLeaderError
+from controller_runtime.election import Fence, LeaderElector, NotLeaderError
 from controller_runtime.events import EventRecorder
 from controller_runtime.manager import Manager, Stage
 from controller_runtime.memory import THRESHOLDS, settle_garbage_collector
+from controller_runtime.observability.loop_lag import LoopLag
+from controller_runtime.observability.metrics import RuntimeMetrics
+from controller_runtime.observability.tracing import RequestSpans, Tracing, set_up_tracing
 from controller_runtime.transport import Client, ClientConfig, load_config
 from nodewright.engine.plan import Engine
 from nodewright.engine.retention import surplus
@@ -29,13 +34,18 @@ from nodewright.operator import triggers
 from nodewright.operator.events import CONTROLLER, PlanEvents
 from nodewright.operator.executor import Executor
 from nodewright.operator.informers import Informers, Stores
+from nodewright.operator.metrics import DomainMetrics
 from nodewright.operator.reconciler import Reconciler
 from nodewright.operator.retention import JobRetention
+from nodewright.operator.servers import add_servers, publisher
 from nodewright.operator.settings import Settings
 from nodewright.operator.snapshots import Catalog, Snapshots
 
 _log = logging.getLogger(__name__)
 LEASE_NAME: Final = "nodewright-operator"
+SERVICE_NAME: Final = "nodewright-operator"
+USER_AGENT: Final = f"nodewright-operator/{nodewright.__version__}"
+CONTROLLER_NAME: Final = "nodewright"
 SPAN_NAME: Final = "reconcile NodeWright"
 CONCURRENT_PASSES: Final = 8
 PARALLEL_REQUESTS: Final = 32
@@ -55,26 +65,62 @@ async def run(settings: Settings, *, kubeconfig: Path | None = None, context: st
 
 async def operate(settings: Settings, config: ClientConfig, *, handle_signals: bool = True) -> int:
     """Run the operator against the API server of `config`; 0 after a clean stop, 1 after a failure."""
-    clock = SystemClock()
-    agent = f"nodewright-operator/{nodewright.__version__}"
-    elector = _elector(settings, config, agent, clock)
+    clock, version = SystemClock(), nodewright.__version__
+    metrics = RuntimeMetrics(clock=clock)
+    tracing = set_up_tracing(service_name=SERVICE_NAME, service_version=version, service_instance=_identity())
+    elector = _elector(settings, config, metrics, clock)
     manager = Manager(clock, elector=elector, handle_signals=handle_signals)
     # Reads, watches and events go on without the lease; whatever changes the cluster asks the fence right before it is sent.
-    reader = Client(config, user_agent=agent, max_in_flight=PARALLEL_REQUESTS, clock=clock)
-    fence = elector.fence if elector is not None else None
-    writer = Client(config, user_agent=agent, max_in_flight=PARALLEL_REQUESTS, clock=clock, fence=fence)
-    async with reader, writer:
-        _log.info("operator %s for namespace %s at %s", nodewright.__version__, settings.namespace, config.server)
-        _add_parts(manager, settings, reader, writer, clock)
-        code = await manager.run()
+    reader = _client(config, metrics, tracing, clock, fence=None)
+    writer = _client(config, metrics, tracing, clock, fence=elector.fence if elector is not None else None)
+    try:
+        async with reader, writer:
+            _log.info("operator %s for namespace %s at %s", version, settings.namespace, config.server)
+            _add_parts(manager, settings, _Outside(reader, writer, metrics, tracing, clock))
+            code = await manager.run()
+    finally:
+        tracing.shut_down()
     _log.info("operator stopped with exit code %d", code)
     return code
 
 
-def _elector(settings: Settings, config: ClientConfig, agent: str, clock: Clock) -> LeaderElector | None:
+@dataclass(frozen=True, slots=True)
+class _Outside:
+    """What the parts talk to."""
+
+    reader: Client
+    writer: Client
+    metrics: RuntimeMetrics
+    tracing: Tracing
+    clock: Clock
+
+
+def _client(
+    config: ClientConfig, metrics: RuntimeMetrics, tracing: Tracing, clock: Clock, *, fence: Fence | None
+) -> Client:
+    return Client(
+        config,
+        user_agent=USER_AGENT,
+        max_in_flight=PARALLEL_REQUESTS,
+        clock=clock,
+        fence=fence,
+        metrics=metrics.request,
+        observer=RequestSpans(tracing.tracer(SERVICE_NAME)) if tracing.is_on else None,
+    )
+
+
+def _elector(settings: Settings, config: ClientConfig, metrics: RuntimeMetrics, clock: Clock) -> LeaderElector | None:
     if not settings.leader_elect:
         return None
-    return LeaderElector(config, settings.namespace, LEASE_NAME, _identity(), user_agent=agent, clock=clock)
+    return LeaderElector(
+        config,
+        settings.namespace,
+        LEASE_NAME,
+        _identity(),
+        user_agent=USER_AGENT,
+        clock=clock,
+        metrics=metrics.election,
+    )
 
 
 def _identity() -> str:
@@ -82,54 +128,72 @@ def _identity() -> str:
     return os.environ.get("POD_NAME") or socket.gethostname()
 
 
-def _add_parts(manager: Manager, settings: Settings, reader: Client, writer: Client, clock: Clock) -> None:
-    informers = Informers(reader, namespace=settings.namespace, clock=clock)
-    stores, recorder = informers.stores, EventRecorder(reader, CONTROLLER, _identity(), clock=clock)
-    leading = _leading(settings, stores, writer, recorder, clock)
+def _add_parts(manager: Manager, settings: Settings, outside: _Outside) -> None:
+    clock, metrics = outside.clock, outside.metrics
+    informers = Informers(outside.reader, namespace=settings.namespace, clock=clock)
+    recorder = EventRecorder(outside.reader, CONTROLLER, _identity(), clock=clock, metrics=metrics.events)
+    add_servers(manager, settings, metrics, informers, outside.reader, clock)
     manager.add(recorder, Stage.HTTP, name="events")
+    if settings.metrics_address is not None:
+        manager.add(LoopLag(metrics.loop_lag, clock=clock), Stage.HTTP)
     for name, informer in informers.by_name.items():
         manager.add(informer, Stage.CACHES, name=f"watch of {name}")
     manager.add(_Settled(), Stage.WARM, name="memory")
-    manager.add(leading, Stage.LEADER, name="controller")
+    manager.add(_leading(settings, informers.stores, recorder, outside), Stage.LEADER, name="leading")
 
 
-def _leading(settings: Settings, stores: Stores, writer: Client, recorder: EventRecorder, clock: Clock) -> "Leading":
-    catalog = Catalog(stores)
+def _leading(settings: Settings, stores: Stores, recorder: EventRecorder, outside: _Outside) -> "Leading":
+    """Everything that plans and writes."""
+    catalog, clock, tracer = Catalog(stores), outside.clock, outside.tracing.tracer(SERVICE_NAME)
+    domain = DomainMetrics(outside.metrics.registry, publish_legacy=settings.publish_legacy_metrics)
 
     def enqueue(name: str, *, after: float = 0.0, trigger: str) -> None:
         controller.queue.add(name, after=after, trigger=trigger)
 
     executor = Executor(
-        writer,
+        outside.writer,
         stores,
         clock=clock,
         events=PlanEvents(recorder, stores),
         enqueue=enqueue,
-        published=lambda _name, _status: None,
+        published=publisher(domain, catalog),
     )
+    traceparent = current_traceparent if outside.tracing.is_on else (lambda: None)
     reconciler = Reconciler(
         stores=stores,
         catalog=catalog,
         snapshots=Snapshots(stores, catalog),
-        engine=Engine(plan_settings(settings)),
+        engine=Engine(plan_settings(settings, traceparent=traceparent)),
         executor=executor,
         clock=clock,
         default_interval=settings.default_interval,
         plan_interval=settings.plan_interval,
-        gone=lambda _name: None,
+        gone=domain.forget,
+        tracer=tracer,
     )
     controller = Controller(
-        "nodewright",
+        CONTROLLER_NAME,
         reconciler.reconcile,
         span_name=SPAN_NAME,
         concurrency=CONCURRENT_PASSES,
         timeout=PASS_TIMEOUT,
         min_interval=reconciler.interval,
         expected_errors=(NotLeaderError,),
+        metrics=outside.metrics.controller(CONTROLLER_NAME),
+        queue_metrics=outside.metrics.queue(CONTROLLER_NAME),
+        tracer=tracer,
     )
     triggers.register(controller, stores, catalog)
-    retention = JobRetention(writer, stores, retain=settings.job_retain, surplus=surplus)
-    return Leading(controller, executor, retention, stores)
+    retention = JobRetention(outside.writer, stores, retain=settings.job_retain, surplus=surplus)
+    return Leading(controller, executor, retention, stores, domain)
+
+
+def current_traceparent() -> str | None:
+    """The current span as a W3C `traceparent`, which a stage pod goes on with (OBS-4); None outside a sampled trace."""
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid or not context.trace_flags.sampled:
+        return None
+    return f"00-{trace.format_trace_id(context.trace_id)}-{trace.format_span_id(context.span_id)}-01"
 
 
 def plan_settings(settings: Settings, *, traceparent: Callable[[], str | None] = lambda: None) -> PlanSettings:
@@ -156,11 +220,19 @@ def plan_settings(settings: Settings, *, traceparent: Callable[[], str | None] =
 class Leading:
     """What only the leader does. Everything it starts has ended when `run` returns, however it ends (trap 28)."""
 
-    def __init__(self, controller: Controller, executor: Executor, retention: JobRetention, stores: Stores) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        executor: Executor,
+        retention: JobRetention,
+        stores: Stores,
+        metrics: DomainMetrics,
+    ) -> None:
         self._controller = controller
         self._executor = executor
         self._retention = retention
         self._stores = stores
+        self._metrics = metrics
 
     async def run(self) -> None:
         """Plan and write until cancelled; then write the statuses that wait, if the lease still allows it."""
@@ -174,6 +246,7 @@ class Leading:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._executor.stop()
+            self._metrics.forget_all()
 
 
 class _Settled:

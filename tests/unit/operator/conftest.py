@@ -9,6 +9,12 @@ import pytest
 from tests.unit.operator.benchtop import Bench, make_bench
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_loop_left_by_a_plugin() -> None:
+    """looptime asks for the event loop before each test; if none was ever set, Python makes one that nobody closes."""
+    asyncio.set_event_loop(None)
+
+
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
     """A started executor on a fake API server; it is stopped, statuses flushed, when the test ends."""
