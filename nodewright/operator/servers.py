@@ -4,10 +4,11 @@ Relied on by the wiring. Everything here also runs on a standby: it is ready as 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from controller_runtime.cache import Store
+from controller_runtime.cache import Informer, Store
 from controller_runtime.clock import Clock
 from controller_runtime.manager import Manager, Stage
 from controller_runtime.observability.authorization import ApiServerAuthorizer
@@ -22,12 +23,32 @@ from nodewright.operator.settings import Settings
 from nodewright.operator.snapshots import Catalog
 
 
+@dataclass(frozen=True, slots=True)
+class _NamedCache:
+    """An informer under the operator's name for it: two of them watch ConfigMaps."""
+
+    resource: str
+    informer: Informer[Any]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return self.informer.counts
+
+    @property
+    def store(self) -> Store[Any]:
+        return self.informer.store
+
+    @property
+    def last_progress(self) -> float:
+        return self.informer.last_progress
+
+
 def add_servers(
     manager: Manager, settings: Settings, metrics: RuntimeMetrics, informers: Informers, reader: Client, clock: Clock
 ) -> None:
     """Serve what the settings ask for."""
-    for informer in informers.by_name.values():
-        metrics.watch_cache(informer)
+    for name, informer in informers.by_name.items():
+        metrics.watch_cache(_NamedCache(name, informer))
     if settings.probe_address is not None:
         probes = _health(manager, informers).routes()
         address = settings.probe_address
