@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
-from controller_runtime.transport import Client, Resource, TooManyRequests, load_config
+from controller_runtime.transport import Client, NotFound, Resource, TooManyRequests, load_config
 from nodewright.simulator.kubelets import Kubelets, NodeTemplate, Timing
+from nodewright.simulator.kubelets.nodes import LEASE, LEASE_NAMESPACE
 from nodewright.simulator.kubelets.pod_view import CONFIG_MAP, NODE, POD
 from nodewright.simulator.ledger import Event, Ledger, read_ledger
 from nodewright.simulator.rules import parse_rule
 from nodewright.simulator.workload_pods import bare_pod, create, create_daemon_set, disruption_budget, owned_pods
+from tests.unit.simulator.pods import REBOOT_ARGS
 
 NAMESPACE = Resource(group="", version="v1", plural="namespaces", kind="Namespace", namespaced=False)
 JOB = Resource(group="batch", version="v1", plural="jobs", kind="Job", namespaced=True)
@@ -207,6 +209,52 @@ async def test_a_reboot_brings_a_new_boot_id_and_restarts_in_place(place: Place)
         assert [one for one in place.starts() if one[0] == "interrupt"] == [("interrupt", 1), ("interrupt", 2)]
 
 
+async def test_an_interrupt_that_reboots_takes_its_node_down_once(place: Place) -> None:
+    """CON-19, RTR-6."""
+    async with place.kubelets():
+        old = (await place.get(NODE, place.node()))["status"]["nodeInfo"]["bootID"]
+        container = {"name": "interrupt", "image": "registry.example/agent:1", "args": REBOOT_ARGS}
+        await place.job("interrupt", restart="OnFailure", initContainers=[container])
+        assert await place.job_ends("interrupt") == "Complete"
+        assert (await place.get(NODE, place.node()))["status"]["nodeInfo"]["bootID"] != old
+        assert [one.event for one in place.ledger.entries].count(Event.REBOOT) == 1
+
+
+async def test_a_node_object_that_was_deleted_comes_back_with_the_next_boot_only(place: Place) -> None:
+    """JOB-11: a node made again under its name is another node."""
+    async with place.kubelets(heartbeat_seconds=0.2) as kubelets:
+        old = (await place.get(NODE, place.node()))["metadata"]["uid"]
+        await place.client.delete(NODE, place.node())
+        await asyncio.sleep(1)
+        with pytest.raises(NotFound):
+            await place.get(NODE, place.node())
+        await kubelets.reboot(place.node())
+        assert (await place.get(NODE, place.node()))["metadata"]["uid"] != old
+
+
+async def test_nodes_come_and_go_under_way(place: Place) -> None:
+    async with place.kubelets("container=a:hang") as kubelets:
+        await place.job("job", nodeName=place.node(1))
+        await place.until(lambda pods: bool(pods))
+        await kubelets.add_node(place.node(1))
+        await place.until(lambda pods: "running" in state(pods[0], "a"))
+        await kubelets.delete_node(place.node(1))
+        with pytest.raises(NotFound):
+            await place.get(NODE, place.node(1))
+        assert place.ledger.entries[-1].outcome == "killed:gone"
+
+
+async def test_a_restarted_kubelet_process_keeps_containers_and_boot_id(place: Place) -> None:
+    async with place.kubelets("container=a:succeed=2") as kubelets:
+        await place.job("job")
+        await place.until(lambda pods: bool(pods) and "running" in state(pods[0], "a"))
+        before = (await place.get(NODE, place.node()))["status"]["nodeInfo"]["bootID"]
+        await kubelets.restart_kubelet(place.node())
+        assert await place.job_ends("job") == "Complete"
+        assert place.starts() == [("a", 1), ("b", 1), ("done", 1)]
+        assert (await place.get(NODE, place.node()))["status"]["nodeInfo"]["bootID"] == before
+
+
 async def test_a_node_that_is_down_writes_nothing_until_it_is_up(place: Place) -> None:
     async with place.kubelets() as kubelets:
         await kubelets.down(place.node(), mark_unknown=True)
@@ -234,10 +282,15 @@ async def test_heartbeats_move_and_end_with_the_node(place: Place) -> None:
         conditions = (await place.get(NODE, place.node()))["status"]["conditions"]
         return str(next(one["lastHeartbeatTime"] for one in conditions if one["type"] == "Ready"))
 
-    async with place.kubelets(heartbeat_seconds=0.5) as kubelets:
-        first = await beat()
+    async def renewal() -> str:
+        raw = await place.client.get(LEASE, place.node(), namespace=LEASE_NAMESPACE)
+        return str(json.loads(raw)["spec"]["renewTime"])
+
+    async with place.kubelets(heartbeat_seconds=0.5, lease_seconds=0.5) as kubelets:
+        first, renewed = await beat(), await renewal()
         await asyncio.sleep(2.1)
         assert await beat() > first
+        assert await renewal() > renewed
         await kubelets.down(place.node())
         await asyncio.sleep(0.3)
         last = await beat()

@@ -7,8 +7,9 @@ changes that come while an earlier write is under way are folded into one, as a 
 
 import asyncio
 import contextlib
+import functools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -16,9 +17,19 @@ import msgspec
 from controller_runtime.cache import Change, Informer
 from controller_runtime.clock import Clock, SystemClock
 from controller_runtime.queue import Backoff, WorkQueue
-from controller_runtime.transport import ApiError, Client, Conflict, NotFound, PatchType, TransportError
+from controller_runtime.transport import (
+    ApiError,
+    Client,
+    Conflict,
+    InternalError,
+    NotFound,
+    PatchType,
+    ServerTimeout,
+    TooManyRequests,
+    TransportError,
+)
 from nodewright.simulator.kubelets.container_run import ContainerRun
-from nodewright.simulator.kubelets.node_body import UNKNOWN, NodeTemplate
+from nodewright.simulator.kubelets.node_body import NOT_READY, READY, UNKNOWN, NodeTemplate
 from nodewright.simulator.kubelets.nodes import Nodes, SimulatedNode
 from nodewright.simulator.kubelets.pod_run import Cause, PodRun, Timing
 from nodewright.simulator.kubelets.pod_status import StatusReport
@@ -138,8 +149,15 @@ class Kubelets:
     async def up(self, name: str) -> None:
         """The kubelet runs again on the same boot: containers that ended meanwhile are reported, the next ones start."""
         node = self._node(name)
-        await self._nodes.patch_ready(node, "True", ("KubeletReady", "kubelet is posting ready status"))
+        await self._nodes.patch_ready(node, "True", READY)
         self._wake(node)
+
+    async def restart_kubelet(self, name: str) -> None:
+        """The kubelet process is replaced: Ready goes False and True again, containers run on, the boot ID stays."""
+        node = self._node(name)
+        node.up = False
+        await self._nodes.patch_ready(node, "False", NOT_READY)
+        await self.up(name)
 
     async def reboot(self, name: str, *, seconds: float | None = None) -> None:
         """Containers die at once; after `seconds` (default `Timing.boot_seconds`) the node is back with a new boot ID."""
@@ -150,14 +168,7 @@ class Kubelets:
         for uid in node.pods:
             self._runs[uid].lose_containers(now)
         await asyncio.sleep(self._timing.boot_seconds / self._timing.speed if seconds is None else seconds)
-        while True:
-            try:
-                await self._nodes.boot(node)
-            except TransportError as error:
-                _logger.warning("node %s cannot report its boot: %s", name, error)
-                await asyncio.sleep(1.0)
-            else:
-                break
+        await self._persist(lambda: self._nodes.boot(node), f"the boot of {name}")
         self._wake(node)
 
     # --- pods: events and time ------------------------------------------------------------------------------
@@ -246,7 +257,11 @@ class Kubelets:
                 self._group.create_task(self.reboot(node.name), name=f"reboot-{node.name}")
 
     def _wake(self, node: SimulatedNode) -> None:
+        if self._nodes.get(node.name) is not node:
+            return  # deleted meanwhile
         node.up = True
+        for pod in self._pods.store.by_index("node", node.name):
+            self._admit(node, pod)
         for uid in list(node.pods):
             self._writes.add(uid)
             self._fire(uid)
@@ -328,8 +343,8 @@ class Kubelets:
     async def _resume(self, pod: Pod) -> None:
         """Go on with a pod of an earlier kubelet process."""
         meta, node = pod.metadata, self._nodes.get(pod.spec.node_name)
-        if node is None:
-            return
+        if node is None or not node.up:
+            return  # looked at again when the node is up
         try:
             live = msgspec.json.decode(await self._client.get(POD, meta.name, namespace=meta.namespace), type=LivePod)
         except NotFound:
@@ -366,11 +381,23 @@ class Kubelets:
 
         async def register_some() -> None:
             for name in names:
-                await self.add_node(name)
+                await self._persist(functools.partial(self.add_node, name), f"registering {name}")
 
         async with asyncio.TaskGroup() as group:
             for number in range(REGISTRARS):
                 group.create_task(register_some(), name=f"register-{number}")
+
+    async def _persist(self, act: Callable[[], Awaitable[None]], what: str) -> None:
+        """Try again, each second for a minute, while the server does not answer or fails; then raise."""
+        for _ in range(60):
+            try:
+                await act()
+            except (InternalError, ServerTimeout, TooManyRequests, TransportError) as error:
+                _logger.warning("%s: %s", what, error)
+                await asyncio.sleep(1.0)
+            else:
+                return
+        await act()
 
     def _node(self, name: str) -> SimulatedNode:
         node = self._nodes.get(name)

@@ -54,6 +54,7 @@ class SimulatedNode:
     name: str
     address: str
     boot_id: str
+    template: NodeTemplate
     up: bool = True
     registered: bool = False
     pods: set[str] = field(default_factory=set)
@@ -63,8 +64,8 @@ class SimulatedNode:
 class Nodes:
     """All simulated nodes, and the loop of their heartbeats.
 
-    A node object that somebody deleted is not made again (a kubelet registers only when it starts): its heartbeats end,
-    its pods go on until they are deleted.
+    A node object that somebody deleted is made again only when its node boots (a kubelet registers when it starts): its
+    heartbeats end, its pods go on until they are deleted.
     """
 
     def __init__(self, client: Client, *, heartbeat_seconds: float, lease_seconds: float, offset: float) -> None:
@@ -92,10 +93,10 @@ class Nodes:
         """
         if name in self._nodes:
             raise ValueError(f"node {name} is simulated already")
-        node = SimulatedNode(name, address_of(next(self._numbers)), new_boot_id())
+        node = SimulatedNode(name, address_of(next(self._numbers)), new_boot_id(), template)
         self._nodes[name] = node
         try:
-            await self._create(node, template)
+            await self._create(node)
         except BaseException:
             del self._nodes[name]
             raise
@@ -121,8 +122,15 @@ class Nodes:
     async def boot(self, node: SimulatedNode) -> None:
         """Come back after a reboot: a new boot ID with Ready False, then Ready True, as a kubelet that starts does."""
         node.boot_id = new_boot_id()
-        await self.patch_ready(node, "False", NOT_READY, boot_id=node.boot_id)
-        await self.patch_ready(node, "True", READY)
+        try:
+            await self.patch_ready(node, "False", NOT_READY, boot_id=node.boot_id)
+        except NotFound:
+            await self._create(node)
+            if not node.registered:
+                node.registered = True
+                self._schedule(node)
+        else:
+            await self.patch_ready(node, "True", READY)
 
     async def beat(self) -> None:
         """Send heartbeats until cancelled."""
@@ -130,8 +138,8 @@ class Nodes:
             for number in range(BEATERS):
                 group.create_task(self._beat(), name=f"heartbeats-{number}")
 
-    async def _create(self, node: SimulatedNode, template: NodeTemplate) -> None:
-        body = registration(node.name, template, boot_id=node.boot_id, address=node.address, now=self._now())
+    async def _create(self, node: SimulatedNode) -> None:
+        body = registration(node.name, node.template, boot_id=node.boot_id, address=node.address, now=self._now())
         try:
             await self._client.create(NODE, body)
         except AlreadyExists:
@@ -179,7 +187,7 @@ class Nodes:
             _logger.info("node %s: its %s object is gone, its heartbeats end", node.name, kind)
             node.registered = node.registered and kind != "status"
         except (ApiError, TransportError) as error:
-            _logger.warning("node %s: heartbeat failed: %s", node.name, error)
+            _logger.debug("node %s: heartbeat failed: %s", node.name, error)
 
     def _lease(self, node: SimulatedNode) -> dict[str, Any]:
         spec = {"holderIdentity": node.name, "leaseDurationSeconds": 40, "renewTime": self._micro_time()}

@@ -60,7 +60,10 @@ def pod(spec: dict[str, Any], *, job: str = "") -> Pod:
 class Driver:
     """Runs a pod by its own timer and applies each patch, as the API server would."""
 
-    def __init__(self, pod: Pod, *rules: str, timing: Timing | None = None, earlier_attempts: int = 0) -> None:
+    def __init__(
+        self, pod: Pod, *rules: str, timing: Timing | None = None, earlier_attempts: int = 0, held: bool = False
+    ) -> None:
+        """`held`: a ConfigMap it mounts is missing."""
         self.now = 1000.0
         self.records: list[tuple[Event, str, int, str]] = []
         self.starts: list[tuple[str, float]] = []
@@ -68,6 +71,7 @@ class Driver:
         self.run = PodRun(
             pod, decide=self.rules.decide, record=self._record, timing=timing, earlier_attempts=earlier_attempts
         )
+        self.run.volumes_missing = held
         self.report = StatusReport(self.run, host_ip="10.0.0.1")
         self.status: dict[str, Any] = {}
         self.patches: list[dict[str, Any]] = []

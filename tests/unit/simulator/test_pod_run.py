@@ -172,22 +172,13 @@ def test_an_image_that_cannot_be_pulled_alternates_and_appears_later() -> None:
 
 def test_a_missing_volume_holds_all_containers_until_it_is_there() -> None:
     """JOB-15a."""
-    held = Held(package_pod())
+    held = Driver(package_pod(), held=True)
     held.go(50)
     assert held.phase == "Pending"
     assert held.records == []
     held.run.volumes_missing = False
     held.go(5)
     assert held.phase == "Succeeded"
-
-
-class Held(Driver):
-    """A pod whose ConfigMap is missing from the start."""
-
-    def touch(self) -> None:
-        if not self.patches:
-            self.run.volumes_missing = True
-        super().touch()
 
 
 def test_a_config_error_lasts_as_long_as_its_rule() -> None:
