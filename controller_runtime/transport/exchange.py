@@ -60,7 +60,7 @@ class RequestObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer: HTTP status (below 400), body, and how many attempts it took."""
+    """An answer: HTTP status (2xx), body, and how many attempts it took."""
 
     status: int
     body: bytes
@@ -151,7 +151,7 @@ class Exchange:
         while True:
             attempt += 1
             status, retry_header, body = await self._attempt(flight)
-            if status < 400:
+            if status < 300:
                 return Response(status, body, attempt)
             # Refused before it was looked at, unless the server failed.
             flight.sent = status >= 500

@@ -9,6 +9,8 @@ FIRST_SECONDS = 0.8
 LAST_SECONDS = 30.0
 HEALTHY_SECONDS = 120.0
 ABSENT_SECONDS = 10.0
+LONGEST_WISH_SECONDS = 60.0
+"""No server makes us blind for longer."""
 
 
 class Backoff:
@@ -23,7 +25,7 @@ class Backoff:
         self._step = 0
 
     def delay(self, fault: Fault, *, at_least: float | None = None) -> float:
-        """Seconds to wait now; a server's `Retry-After` is a minimum."""
+        """Seconds to wait now; a server's `Retry-After` is a minimum, up to a minute."""
         now = self._clock.monotonic()
         if now - self._last_end > HEALTHY_SECONDS:
             self._step = 0
@@ -33,6 +35,6 @@ class Backoff:
             seconds = min(FIRST_SECONDS * 2.0 ** min(self._step, 6), LAST_SECONDS)
             seconds = min(seconds * (1.0 + self._rng.random()), LAST_SECONDS)
             self._step += 1
-        seconds = max(seconds, at_least or 0.0)
+        seconds = max(seconds, min(at_least or 0.0, LONGEST_WISH_SECONDS))
         self._last_end = now + seconds
         return seconds

@@ -140,7 +140,7 @@ class ModelServer:
         self.on_watch: deque[Callable[[Line], None] | dict[str, Any] | Exception] = deque()
         """What happens to the next watches instead of being served: a function of the stream, a Status, an exception.
         """
-        self.on_list: deque[Callable[[], None] | dict[str, Any] | Exception] = deque()
+        self.on_list: deque[Callable[[], bytes | None] | dict[str, Any] | Exception] = deque()
         self.streaming = True
         self._page_size = page_size
         self._uids = 0
@@ -209,9 +209,12 @@ class ModelServer:
         timeout: float = 60.0,  # noqa: ASYNC109
     ) -> bytes:
         asked = {"what": "list", "version": resource_version or "", "match": resource_version_match or ""}
-        self.requests.append({**asked, "continue": continue_ or "", "limit": str(limit or "")})
+        selectors = {"labelSelector": label_selector or "", "fieldSelector": field_selector or ""}
+        paging = {"continue": continue_ or "", "limit": str(limit or "")}
+        self.requests.append({**asked, **paging, **selectors, "path": resource.path(namespace=namespace)})
         await asyncio.sleep(0)
-        self._misbehave(self.on_list)
+        if (odd := self._misbehave(self.on_list)) is not None:
+            return odd
         start, version = (int(part) for part in continue_.split("@")) if continue_ else (0, self.version)
         items = sorted(self.objects.values(), key=lambda item: str(item["metadata"]["name"]))
         size = (self._page_size or limit) if limit else len(items) + 1
@@ -222,7 +225,7 @@ class ModelServer:
     async def stream(self, path: str, *, query: dict[str, str]) -> Any:
         initial = query.get("sendInitialEvents") == "true"
         version = query.get("resourceVersion", "")
-        self.requests.append({**query, "what": "streaming" if initial else "watch", "version": version})
+        self.requests.append({**query, "what": "streaming" if initial else "watch", "version": version, "path": path})
         await asyncio.sleep(0)
         line = Line(int(version or 0))
         if self.on_watch:
@@ -249,13 +252,15 @@ class ModelServer:
         self.lines.append(line)
         return line
 
-    def _misbehave(self, queue: deque[Any]) -> None:
-        if queue:
-            what = queue.popleft()
-            if callable(what):
-                what()
-            else:
-                raise what if isinstance(what, Exception) else refusal(what)
+    def _misbehave(self, queue: deque[Any]) -> bytes | None:
+        """Do what was ordered; bytes are the answer."""
+        if not queue:
+            return None
+        what = queue.popleft()
+        if not callable(what):
+            raise what if isinstance(what, Exception) else refusal(what)
+        answer = what()
+        return answer if isinstance(answer, bytes) else None
 
     def _tell(self, kind: str, item: dict[str, Any]) -> None:
         self.history.append((self.version, kind, item))

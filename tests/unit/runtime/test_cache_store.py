@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller_runtime.cache import Change, ObjectMeta, OwnerReference, Store
+from controller_runtime.cache import Change, MutationDetector, ObjectMeta, OwnerReference, Store
 from controller_runtime.cache.tombstones import LIFETIME_SECONDS
 from tests.unit.runtime.model_server import ManualClock, Widget
 
@@ -84,6 +84,22 @@ def test_objects_are_read_from_the_wire_in_camel_case_and_cannot_be_changed() ->
         item.color = "blue"  # type: ignore[misc]
     with pytest.raises(AttributeError):
         item.metadata.name = "b"  # type: ignore[misc]
+
+
+def test_a_changed_label_of_a_shared_object_is_found(store: Store[Widget]) -> None:
+    """Trap 38: the dicts within are not frozen, so tests look for whoever writes into them."""
+    store.apply(widget("early", 1, labels={"a": "b"}))
+    detector = MutationDetector(store)
+    store.apply(widget("a", 1, labels={"a": "b"}))
+    store.apply(widget("a", 2, labels={"a": "b"}))
+    store.apply(widget("gone", 3))
+    store.remove("n/gone", "u-gone", "4")
+    assert detector.mutated() == []
+    for key in ("n/a", "n/early"):
+        held = store.get(key)
+        assert held is not None
+        held.metadata.labels["a"] = "c"
+    assert detector.mutated() == ["n/a", "n/early"]
 
 
 def test_changes_tell_old_and_new_so_that_both_can_be_mapped(store: Store[Widget]) -> None:

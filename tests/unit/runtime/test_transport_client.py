@@ -164,6 +164,15 @@ async def test_a_refusal_that_is_no_status_keeps_its_words() -> None:
         assert caught.value.body == b"<html>too large"
 
 
+async def test_a_redirect_is_not_followed_and_is_no_success() -> None:
+    """Whoever redirects an API server's client is a proxy's login page; the token must not go there."""
+    async with talking(web.Response(status=302, headers={"Location": "/elsewhere"})) as (client, server):
+        with pytest.raises(ApiError) as caught:
+            await client.get(NODES, "n")
+        assert caught.value.status == 302
+        assert len(server.seen) == 1
+
+
 VERBS = {
     "GET": lambda client: client.get(NODES, "n"),
     "POST": lambda client: client.create(NODES, {}),

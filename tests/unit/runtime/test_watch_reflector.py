@@ -480,6 +480,19 @@ async def test_a_pause_lasts_at_least_as_long_as_the_server_asks() -> None:
         assert len(server.requests) == 4
 
 
+async def test_no_server_makes_us_blind_for_more_than_a_minute() -> None:
+    server = ModelServer()
+    server.put("a")
+    async with watching(server):
+        busy = status(429, "TooManyRequests")
+        busy["details"] = {"retryAfterSeconds": 86_400}
+        server.lines[-1].send({"type": "ERROR", "object": busy})
+        await asyncio.sleep(59)
+        assert len(server.requests) == 1
+        await asyncio.sleep(2)
+        assert len(server.requests) == 2
+
+
 async def test_an_error_event_about_permission_costs_a_pause_and_no_list() -> None:
     """Not trap 48: the resource was there a moment ago, and whoever was allowed to open the stream is told why it
     ends.
@@ -585,6 +598,58 @@ async def test_waiting_for_the_first_picture_waits_for_the_handlers_too() -> Non
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
+
+
+async def test_what_changes_during_a_streaming_list_counts_as_it_ends() -> None:
+    """Trap 9: an object that comes, changes or goes before the end mark."""
+    server = ModelServer()
+    a, b = server.put("a", color="red"), server.put("b")
+    newer = server.put("a", color="blue")
+    server.remove("b")
+
+    def mixed(line: Line) -> None:
+        line.send({"type": "ADDED", "object": a}, {"type": "ADDED", "object": b}, {"type": "MODIFIED", "object": newer})
+        line.send({"type": "DELETED", "object": b}, server._bookmark(end=True))
+
+    server.on_watch.append(mixed)
+    async with watching(server) as informer:
+        assert same(informer, server)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_selectors_are_sent_with_every_request(*, streaming: bool) -> None:
+    server = ModelServer()
+    informer = Informer(
+        server,
+        WIDGETS,
+        Widget,
+        namespace="n",
+        label_selector="a=b",
+        field_selector="spec.x=y",
+        clock=LoopClock(),
+        streaming=streaming,
+    )
+    task = asyncio.create_task(informer.run())
+    await informer.wait_synced()
+    await settle()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert len(server.requests) == (1 if streaming else 2)
+    for asked in server.requests:
+        assert (asked["labelSelector"], asked["fieldSelector"]) == ("a=b", "spec.x=y")
+        assert asked["path"] == "/apis/example.com/v1/namespaces/n/widgets"
+
+
+async def test_a_page_that_is_no_list_is_a_fault_and_no_picture() -> None:
+    """Trap 8."""
+    server = ModelServer()
+    server.put("a")
+    server.on_list.append(lambda: b"<html>proxy</html>")
+    async with watching(server, streaming=False) as informer:
+        assert informer.counts["error"] == 1
+        assert len(server.asked("list")) == 2
+        assert same(informer, server)
 
 
 async def test_cancelling_closes_the_stream() -> None:

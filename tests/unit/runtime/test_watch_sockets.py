@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from controller_runtime.cache import Informer
-from controller_runtime.transport import Client, ClientConfig, Unauthorized
+from controller_runtime.transport import Client, ClientConfig, TransportError, Unauthorized, exchange
 from controller_runtime.watch import reflector
 from tests.unit.runtime.model_server import WIDGETS, Widget
 from tests.unit.runtime.wire_server import Answer, WireServer, refusing, serving
@@ -142,6 +142,31 @@ async def test_a_401_on_a_watch_reads_the_token_again(tmp_path: Path) -> None:
         with pytest.raises(Unauthorized):
             await client.stream("/x", query={})
         assert [seen.headers["Authorization"] for seen in server.seen[:2]] == ["Bearer old", "Bearer new"]
+
+
+async def test_a_watch_that_cannot_be_opened_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B149: no head within the deadline, no connection, a cut one; each is an answer to back off on."""
+    monkeypatch.setattr(exchange, "DEFAULT_TIMEOUT", 0.2)
+
+    async def silent(request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(2)
+        return web.Response()
+
+    async def cut(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        await asyncio.sleep(2)
+        return web.Response()
+
+    async with serving(silent, cut, cut) as server, Client(ClientConfig(server=server.url), user_agent="t") as client:
+        with pytest.raises(TransportError, match=r"no answer within 0\.2 s"):
+            await client.stream("/x", query={})
+        with pytest.raises(TransportError, match="GET /x"):
+            await client.stream("/x", query={})
+    async with Client(ClientConfig(server=server.url), user_agent="t") as client:
+        with pytest.raises(TransportError) as caught:
+            await client.stream("/x", query={})
+        assert caught.value.sent is False
 
 
 async def test_a_client_that_is_not_open_says_so() -> None:
