@@ -2,6 +2,6 @@
 
 from nodewright.simulator.kubelets.kubelets import Kubelets
 from nodewright.simulator.kubelets.node_body import NodeTemplate
-from nodewright.simulator.kubelets.pod_run import Timing
+from nodewright.simulator.kubelets.timing import Timing
 
 __all__ = ["Kubelets", "NodeTemplate", "Timing"]

@@ -6,13 +6,10 @@ changes that come while an earlier write is under way are folded into one, as a 
 """
 
 import asyncio
-import contextlib
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
-
-import msgspec
 
 from controller_runtime.cache import Change, Informer
 from controller_runtime.clock import Clock, SystemClock
@@ -20,10 +17,7 @@ from controller_runtime.queue import Backoff, WorkQueue
 from controller_runtime.transport import (
     ApiError,
     Client,
-    Conflict,
     InternalError,
-    NotFound,
-    PatchType,
     ServerTimeout,
     TooManyRequests,
     TransportError,
@@ -31,10 +25,12 @@ from controller_runtime.transport import (
 from nodewright.simulator.kubelets.container_run import ContainerRun
 from nodewright.simulator.kubelets.node_body import NOT_READY, READY, UNKNOWN, NodeTemplate
 from nodewright.simulator.kubelets.nodes import Nodes, SimulatedNode
-from nodewright.simulator.kubelets.pod_run import Cause, PodRun, Timing
+from nodewright.simulator.kubelets.pod_requests import PodRequests
+from nodewright.simulator.kubelets.pod_run import PodRun
 from nodewright.simulator.kubelets.pod_status import StatusReport
-from nodewright.simulator.kubelets.pod_view import CONFIG_MAP, POD, ConfigMap, LivePod, Pod, labels_of
+from nodewright.simulator.kubelets.pod_view import CONFIG_MAP, POD, ConfigMap, Pod, labels_of, needed_config_maps
 from nodewright.simulator.kubelets.timers import Timers
+from nodewright.simulator.kubelets.timing import Cause, Timing
 from nodewright.simulator.ledger import Entry, Event, Ledger
 from nodewright.simulator.rules import Rule, RuleSet
 
@@ -65,7 +61,6 @@ class Kubelets:
     ) -> None:
         """`namespace` None serves the pods of all namespaces. Must be made while the loop runs. Heartbeats of 0 s are off."""
         clock = clock or SystemClock()
-        self._client = client
         self._first_nodes = tuple(nodes)
         self._template = template or NodeTemplate()
         self._timing = timing or Timing()
@@ -90,10 +85,14 @@ class Kubelets:
         self._writes = WorkQueue("kubelets", backoff=Backoff(base=0.1, cap=10.0))
         self._ready = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
-        self.patches = 0
-        """Pod status patches sent so far."""
+        self._requests = PodRequests(client)
 
     # --- control ------------------------------------------------------------------------------------------
+
+    @property
+    def patches(self) -> int:
+        """Pod status patches sent so far."""
+        return self._requests.patches
 
     @property
     def rules(self) -> Sequence[Rule]:
@@ -299,7 +298,7 @@ class Kubelets:
     async def _sync(self, uid: str) -> None:
         leftover = self._leftovers.get(uid)
         if leftover is not None:
-            await (self._delete(leftover) if uid in self._finished else self._resume(leftover))
+            await (self._requests.delete(leftover) if uid in self._finished else self._resume(leftover))
             self._leftovers.pop(uid, None)
             return
         run = self._runs.get(uid)
@@ -307,49 +306,23 @@ class Kubelets:
         if run is None or node is None or not node.up:
             return
         revision = run.revision
-        if not await self._report(run) or run.revision != revision:
+        if not await self._requests.report(run, self._reports[uid], self._loop.time()) or run.revision != revision:
             return  # gone, or changed meanwhile and therefore in the queue again
         if run.ended:
             if run.deletion_wanted:
-                await self._delete(run.pod)
+                await self._requests.delete(run.pod)
             self._finished.add(uid)
             self._drop(uid)
         elif run.volumes_missing:
             await self._look_for_volumes(run)
-
-    async def _report(self, run: PodRun) -> bool:
-        """Write the news; False when the pod is gone."""
-        report, meta = self._reports[run.uid], run.pod.metadata
-        body = report.patch(self._loop.time())
-        if body is None:
-            return True
-        self.patches += 1
-        try:
-            await self._client.patch(
-                POD, meta.name, body, PatchType.STRATEGIC, namespace=meta.namespace, subresource="status"
-            )
-        except (NotFound, Conflict):  # gone, or another pod of that name: the watch will tell
-            return False
-        except (ApiError, TransportError):
-            report.forget()
-            raise
-        return True
-
-    async def _delete(self, pod: Pod) -> None:
-        meta = pod.metadata
-        with contextlib.suppress(NotFound, Conflict):
-            await self._client.delete(POD, meta.name, namespace=meta.namespace, uid=meta.uid, grace_period_seconds=0)
 
     async def _resume(self, pod: Pod) -> None:
         """Go on with a pod of an earlier kubelet process."""
         meta, node = pod.metadata, self._nodes.get(pod.spec.node_name)
         if node is None or not node.up:
             return  # looked at again when the node is up
-        try:
-            live = msgspec.json.decode(await self._client.get(POD, meta.name, namespace=meta.namespace), type=LivePod)
-        except NotFound:
-            return
-        if live.metadata.uid != meta.uid or live.status.start_time is None or meta.uid in self._runs:
+        live = await self._requests.live(pod)
+        if live is None or live.status.start_time is None or meta.uid in self._runs:
             return
         started = datetime.fromisoformat(live.status.start_time).timestamp() - self._offset
         run = self._begin(node, pod)
@@ -358,19 +331,13 @@ class Kubelets:
 
     def _absent(self, pod: Pod) -> list[str]:
         namespace, store = pod.metadata.namespace, self._config_maps.store
-        names = (volume.config_map for volume in pod.spec.volumes)
-        return [
-            ref.name for ref in names if ref is not None and not ref.optional and f"{namespace}/{ref.name}" not in store
-        ]
+        return [name for name in needed_config_maps(pod) if f"{namespace}/{name}" not in store]
 
     async def _look_for_volumes(self, run: PodRun) -> None:
         """The watch may lag: what it does not have is read live before it counts as missing."""
-        for name in self._absent(run.pod):
-            try:
-                await self._client.get(CONFIG_MAP, name, namespace=run.pod.metadata.namespace)
-            except NotFound:
-                self._writes.add(run.uid, after=self._timing.mount_retry_seconds / self._timing.speed)
-                return
+        if await self._requests.any_missing(run.pod.metadata.namespace, self._absent(run.pod)):
+            self._writes.add(run.uid, after=self._timing.mount_retry_seconds / self._timing.speed)
+            return
         run.volumes_missing = False
         self._fire(run.uid)
 

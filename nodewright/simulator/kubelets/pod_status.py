@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from nodewright.simulator.kubelets.container_run import ContainerRun, timestamp
-from nodewright.simulator.kubelets.pod_run import REASONS, Cause, PodRun
+from nodewright.simulator.kubelets.pod_run import PodRun
+from nodewright.simulator.kubelets.timing import REASONS, Cause
 
 Status = dict[str, Any]
 _encode = msgspec.json.Encoder().encode

@@ -167,3 +167,9 @@ def asks_for_reboot(args: tuple[str, ...]) -> bool:
         return bool(args) and msgspec.json.decode(base64.b64decode(args[-1]), type=_Interrupt).type == "node_restart"
     except (binascii.Error, ValueError):  # msgspec's errors are ValueErrors
         return False
+
+
+def needed_config_maps(pod: Pod) -> list[str]:
+    """Names of the ConfigMaps without which the pod's volumes cannot be mounted."""
+    references = (volume.config_map for volume in pod.spec.volumes)
+    return [reference.name for reference in references if reference is not None and not reference.optional]

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from nodewright.simulator.kubelets.container_run import ContainerRun
-from nodewright.simulator.kubelets.pod_run import PodRun, Timing
+from nodewright.simulator.kubelets.pod_run import PodRun
 from nodewright.simulator.kubelets.pod_status import StatusReport
 from nodewright.simulator.kubelets.pod_view import Pod
+from nodewright.simulator.kubelets.timing import Timing
 from nodewright.simulator.ledger import Event
 from nodewright.simulator.rules import RuleSet, parse_rule
 

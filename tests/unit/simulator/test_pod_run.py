@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodewright.simulator.kubelets.pod_run import Cause, Timing
 from nodewright.simulator.kubelets.pod_view import LivePod
+from nodewright.simulator.kubelets.timing import Cause, Timing
 from nodewright.simulator.ledger import Event
 from tests.unit.simulator.pods import Driver, interrupt_pod, package_pod, workload_pod
 

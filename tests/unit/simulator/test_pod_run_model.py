@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodewright.simulator.kubelets.pod_run import Cause, Timing
+from nodewright.simulator.kubelets.timing import Cause, Timing
 from nodewright.simulator.ledger import Event
 from tests.unit.simulator.pods import Driver, interrupt_pod, package_pod, workload_pod
 
