@@ -322,6 +322,8 @@ class PodRun:
                 code = KILLED if kill_at >= self._kill_by else TERMINATED_BY_SIGNAL
                 killed = Termination(exit_code=code, reason="Error", started_at=run.started_at, finished_at=kill_at)
                 self._end(run, killed, f"killed:{self.cause}", kill_at)
+            elif run.observe_at <= now:
+                self._look(run)
         if not any(run.phase is Phase.RUNNING for run in running):
             self._finish()
 

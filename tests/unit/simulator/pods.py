@@ -89,7 +89,7 @@ class Driver:
         """Let time pass, advancing and patching whenever the machine asks for it."""
         end = self.now + seconds
         self.touch()
-        for _ in range(1000):
+        for _ in range(10_000):
             if self.run.wake_at > end:
                 break
             self.now = max(self.now, self.run.wake_at)

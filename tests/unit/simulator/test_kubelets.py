@@ -78,6 +78,7 @@ async def test_a_lost_answer_and_a_refused_write_are_made_good() -> None:
         add_pod(api)
         await asyncio.sleep(30)
         assert api.phase("p") == "Succeeded"
+        assert "startTime" in api.objects["pods", "p"]["status"], "what the refused writes said is said again"
         assert events(kubelets) == ALL
 
 
