@@ -107,7 +107,7 @@ class Store(Generic[T]):
         self._indexes: dict[str, Index[T]] = {}
         self._handlers: list[Callable[[Change[T]], None]] = []
         self._tombstones = Tombstones(clock or SystemClock())
-        self._heard = 0
+        self._heard = 0  # the version up to which lists and events told everything
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -180,6 +180,9 @@ class Store(Generic[T]):
         version = _number(metadata.resource_version)
         if self._scope is not None and not self._scope(metadata):
             self._leave(metadata.key, metadata.uid, version)
+            return item
+        if metadata.key not in self._objects and 0 < version <= self._heard:
+            # Whatever was true up to that version has been told, and this object was not part of it: it is gone again.
             return item
         self._notify(self._accept(metadata.key, item, version))
         held = self._objects.get(metadata.key)

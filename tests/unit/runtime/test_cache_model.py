@@ -158,9 +158,10 @@ async def live(steps: list[tuple[Any, ...]], *, streaming: bool) -> None:
     assert len(asyncio.all_tasks()) == 1
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(STEPS, max_size=40), streaming=st.booleans())
 @example(steps=[("own put", "b", "red"), ("cut",), ("remove", "b"), ("forget",), ("late answer", 0)], streaming=False)
+@example(steps=[("put", "b", "red"), ("remove", "b"), ("wait", 0.001), ("late answer", 0)], streaming=False)
 def test_whatever_happens_the_store_becomes_the_server(steps: list[tuple[Any, ...]], *, streaming: bool) -> None:
     """Traps 5 to 11: deletes exactly once, nothing revived, never back in time, indexes always true."""
     loop = looptime.new_event_loop()

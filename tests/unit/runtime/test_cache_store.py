@@ -211,6 +211,20 @@ def test_a_late_answer_revives_no_deleted_object(store: Store[Widget], clock: Ma
     assert store.get("n/b") is not None
 
 
+def test_an_answer_about_what_came_and_went_unseen_is_not_taken_in(store: Store[Widget]) -> None:
+    """Created at 12, deleted by somebody at 13; the list as of 14 knows nothing of it, and the answer of the create
+    comes last.
+    """
+    store.replace({}, "14")
+    store.observe(raw(widget("a", 12)))
+    assert store.get("n/a") is None
+    store.observe(raw(widget("a", 15)))
+    assert store.get("n/a") is not None
+    store.apply(widget("b", 20))
+    store.observe(raw(widget("c", 19)))
+    assert store.get("n/c") is None
+
+
 def test_a_deletion_observed_twice_is_told_once_and_touches_no_successor(store: Store[Widget]) -> None:
     store.apply(widget("a", 5, color="red"))
     told = Told(store)
