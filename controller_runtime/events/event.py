@@ -49,17 +49,21 @@ class ObjectReference:
 
 @dataclass(frozen=True, slots=True)
 class EventKey:
-    """What makes two events one series. The note is not part of it."""
+    """What makes two events one series. The note is not part of it; `subject` is what the caller sets apart."""
 
     regarding: tuple[str, str, str, str]
     type: EventType
     reason: str
     action: str
+    subject: str = ""
 
     @classmethod
-    def of(cls, regarding: ObjectReference, *, type: EventType, reason: str, action: str) -> EventKey:  # noqa: A002
+    def of(cls, event: Event) -> EventKey:
         """The key of one event; an object's resourceVersion does not count, its UID does."""
-        return cls((regarding.kind, regarding.namespace, regarding.name, regarding.uid), type, reason, action)
+        about = event.regarding
+        return cls(
+            (about.kind, about.namespace, about.name, about.uid), event.type, event.reason, event.action, event.subject
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,8 @@ class Event:
     reason: str
     action: str
     note: str
+    subject: str = ""
+    """Events of one object, reason and action about different subjects are different series."""
 
 
 def event_name(object_name: str) -> str:

@@ -135,15 +135,25 @@ class EventRecorder:
         action: str,
         note: str,
         related: ObjectReference | None = None,
+        subject: str = "",
     ) -> None:
         """Record that something happened to `regarding`. Must be called in the loop's thread.
 
         `reason` is a word in CamelCase saying why, `action` what was done, `note` a sentence (cut off at 1024 bytes).
+        Repetitions become a series; a `subject` sets apart what the rest does not tell apart.
         Whatever is wrong with them, nothing is raised (OBS-6).
         """
         try:
             self._record(
-                Event(regarding=regarding, related=related, type=type, reason=reason, action=action, note=str(note))
+                Event(
+                    regarding=regarding,
+                    related=related,
+                    type=type,
+                    reason=reason,
+                    action=action,
+                    note=str(note),
+                    subject=subject,
+                )
             )
         except Exception:
             self._metrics.dropped(reason="invalid")
@@ -178,7 +188,7 @@ class EventRecorder:
             raise ValueError(f"an event needs a type, a reason, an action and an object: {event}")
         now = self._clock.monotonic()
         self._end_old_series(now)
-        key = EventKey.of(event.regarding, type=event.type, reason=event.reason, action=event.action)
+        key = EventKey.of(event)
         series = self._series.get(key)
         if series is not None:
             series.count += 1

@@ -31,26 +31,29 @@ class PlanEvents:
 
     def on_node(self, node: Node, event: Event) -> None:
         """Record an event on the node."""
-        self._record(_node_reference(node.metadata.name, node.metadata.uid), event)
+        self._record(_node_reference(node.metadata.name, node.metadata.uid), event, subject=event.note)
 
     def on_cr(self, cr: CR, event: Event) -> None:
         """Record an event on the CR, or on the node that the event names."""
-        if event.node is None:
-            about = ObjectReference(
-                api_version=keys.API_VERSION, kind=keys.NODEWRIGHT_KIND, name=cr.name, namespace="", uid=cr.meta.uid
-            )
-        else:
+        if event.node is not None:
             node = self._stores.nodes.get(event.node)
-            about = _node_reference(event.node, node.metadata.uid if node is not None else "")
+            uid = node.metadata.uid if node is not None else ""
+            self._record(_node_reference(event.node, uid), event, subject=event.note)
+            return
+        about = ObjectReference(
+            api_version=keys.API_VERSION, kind=keys.NODEWRIGHT_KIND, name=cr.name, namespace="", uid=cr.meta.uid
+        )
         self._record(about, event)
 
-    def _record(self, about: ObjectReference, event: Event) -> None:
+    def _record(self, about: ObjectReference, event: Event, *, subject: str = "") -> None:
+        """On a node each stage of each package is an event of its own; on the CR there is one series per reason (JOB-17)."""
         self._recorder.event(
             about,
             type="Warning" if event.type is EventType.WARNING else "Normal",
             reason=event.reason,
             action=event.action,
             note=event.note,
+            subject=subject,
         )
 
 

@@ -30,7 +30,10 @@ class NodeSequence:
             await self._configmaps.write(cr, plan.metadata, memory, tally)
         await self._nodes.patch(plan, tally)
         for event in plan.events:
-            self._events.on_node(plan.node, event)
+            if event.node is None:
+                self._events.on_cr(cr, event)
+            else:
+                self._events.on_node(plan.node, event)
         waits = [await self._jobs.create(cr, create, memory, tally) for create in plan.creates]
         for mark in plan.marks:
             await self._jobs.mark(mark, tally)

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.looptime
 STATE = keys.node_state_key("cr")
 PICK = Pick(rollout=0, batch=1, compartment="__default__", order=0, time="2026-01-02T03:04:05Z")
 EVENT = Event(EventType.NORMAL, "Apply", "apply", "done")
+NODE_EVENT = Event(EventType.NORMAL, "Apply", "apply", "done on n1", node="n1")
 
 
 def started(node: Node, text: str = "begun", **more: Any) -> NodePlan:
@@ -413,14 +414,15 @@ async def test_writes_that_have_not_begun_are_dropped_when_the_cr_is_edited(benc
 
 
 async def test_a_nodes_events_are_sent_once_its_patch_landed_and_not_otherwise(bench: Bench) -> None:
+    """JOB-17: the stage's event on the Node, and the one that joins the CR's series."""
     bench.add_cr()
     bench.api.fail_once("patch", "nodes/n1", TransportError("cut", sent=None))
     node = bench.add_node()
-    await apply(bench, Plan(nodes=(started(node, events=(EVENT,)),)))
+    await apply(bench, Plan(nodes=(started(node, events=(NODE_EVENT, EVENT)),)))
     assert bench.events == []
     await anyio.sleep(1)
-    await apply(bench, Plan(nodes=(started(node, events=(EVENT,)),)))
-    assert bench.events == [("n1", EVENT)]
+    await apply(bench, Plan(nodes=(started(node, events=(NODE_EVENT, EVENT)),)))
+    assert bench.events == [("n1", NODE_EVENT), ("cr", EVENT)]
 
 
 async def test_events_of_the_plan_are_sent_even_if_a_node_failed(bench: Bench) -> None:

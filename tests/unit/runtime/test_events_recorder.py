@@ -173,6 +173,18 @@ async def test_two_events_of_each_of_a_thousand_nodes_are_two_thousand_posts() -
     assert drops == {"written": 2000}
 
 
+async def test_events_about_different_subjects_are_different_series() -> None:
+    """JOB-17: two packages that end the same stage on a node are two events, with their own notes."""
+    server = EventServer()
+    subject = recorder(server)
+    async with writing(subject):
+        for package in ("tuning", "drivers", "tuning"):
+            subject.event(NODE, type="Normal", reason="Apply", action="apply", note=f"{package} done", subject=package)
+        await asyncio.sleep(60)
+    notes = {event["note"]: event.get("series", {}).get("count", 1) for event in server.events.values()}
+    assert notes == {"tuning done": 2, "drivers done": 1}
+
+
 async def test_a_thousand_events_of_one_reason_are_one_series_with_few_writes() -> None:
     server = EventServer()
     subject = recorder(server)
