@@ -7,18 +7,20 @@ from typing import Any
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """The smallest merge patch from `old` to `new`; empty when they say the same.
 
-    Maps are compared key by key, lists as a whole. A null in `new` counts as absent, since a merge patch cannot write one.
+    Maps are compared key by key, lists as a whole. A null in `new` counts as absent, since a merge patch cannot write one. Values are
+    compared as Python does (`1 == True`): the CRD's schema holds the types.
     """
     patch: dict[str, Any] = {}
     for key, value in new.items():
-        if value is None:
-            continue
         before = old.get(key)
-        if isinstance(value, Mapping) and isinstance(before, Mapping):
+        # What is equal is most of it, and comparing it as a whole costs next to nothing.
+        if value is None or before == value:
+            continue
+        if isinstance(value, dict) and isinstance(before, dict):
             below = difference(before, value)
             if below:
                 patch[key] = below
-        elif before is None or before != value or isinstance(before, bool) != isinstance(value, bool):
+        else:
             patch[key] = _without_nulls(value)
     for key, before in old.items():
         if before is not None and new.get(key) is None:
@@ -27,6 +29,6 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _without_nulls(value: Any) -> Any:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: _without_nulls(each) for key, each in value.items() if each is not None}
     return value

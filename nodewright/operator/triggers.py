@@ -10,12 +10,15 @@ from typing import Final
 from controller_runtime.controller import ChangeView, Controller
 from nodewright.api import keys
 from nodewright.api.nodewright import Sequencing
-from nodewright.model.objects import ConfigMap, DeploymentPolicyObject, Node, NodeWrightObject, Pod
+from nodewright.model.objects import ConfigMap, ContainerState, DeploymentPolicyObject, Job, Node, NodeWrightObject, Pod
 from nodewright.model.snapshot import CR
 from nodewright.operator.informers import Stores, by_cr, by_meta_label
 from nodewright.operator.snapshots import Catalog
 
+UNHURRIED_SECONDS: Final = 1.0
+"""When a pass follows a change that is only progress."""
 _READY: Final = "Ready"
+_STARTING: Final = ("", "PodInitializing", "ContainerCreating")
 
 
 def register(controller: Controller, stores: Stores, catalog: Catalog) -> None:
@@ -27,8 +30,10 @@ def register(controller: Controller, stores: Stores, catalog: Catalog) -> None:
     controller.watches(
         stores.nodes, lambda node: concerned_by_node(node, catalog.crs()), predicate=node_matters, trigger="Node"
     )
-    controller.watches(stores.jobs, by_cr, trigger="Job")
-    controller.watches(stores.pods, by_cr, predicate=pod_matters, trigger="Pod")
+    controller.watches(stores.jobs, by_cr, predicate=job_is_urgent, trigger="Job")
+    controller.watches(stores.pods, by_cr, predicate=pod_is_urgent, trigger="Pod")
+    stores.jobs.subscribe(lambda change: _soon(controller, change, "Job"))
+    stores.pods.subscribe(lambda change: _soon(controller, change, "Pod"))
     controller.watches(stores.configmaps, by_cr, trigger="ConfigMap")
     controller.watches(stores.metadata, by_meta_label, predicate=vanished, trigger="ConfigMap")
 
@@ -138,16 +143,68 @@ def _rank(cr: CR) -> tuple[int, str]:
 # --- what is in the operator's namespace --------------------------------------------------------------------------------------
 
 
-def pod_matters(change: ChangeView[Pod]) -> bool:
-    """Whether a pod came, went, or says something new."""
+def _soon(controller: Controller, change: ChangeView[Job] | ChangeView[Pod], trigger: str) -> None:
+    """Ask for a pass in a moment: healthy progress decides nothing by itself, and most passes of a rollout would be about it.
+
+    An urgent change asks for one at once besides, and the queue keeps the earlier of both.
+    """
+    for item in (change.old, change.new):
+        if item is not None:
+            for name in by_cr(item):
+                controller.queue.add(name, after=UNHURRIED_SECONDS, trigger=trigger)
+
+
+def job_is_urgent(change: ChangeView[Job]) -> bool:
+    """Whether a Job went, ended, failed an attempt, or is to be something else. One that was just made or marked can wait."""
     old, new = change.old, change.new
-    if old is None or new is None:
+    if new is None:
         return True
+    if old is None:
+        return new.finished
+    return _outcome(old) != _outcome(new)
+
+
+def _outcome(job: Job) -> Hashable:
+    meta = job.metadata
+    true_now = frozenset(each.type for each in job.status.conditions if each.status == "True")
     return (
-        old.status != new.status
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or old.metadata.labels != new.metadata.labels
+        meta.uid,
+        meta.deletion_timestamp,
+        job.spec.suspend,
+        job.status.failed,
+        true_now,
+        tuple(sorted(meta.labels.items())),
     )
+
+
+def pod_is_urgent(change: ChangeView[Pod]) -> bool:
+    """Whether a pod says that something is wrong, or is not wrong any more."""
+    return _trouble(change.old) != _trouble(change.new)
+
+
+def _trouble(pod: Pod | None) -> Hashable:
+    """What of a pod may be evidence or news for people (JOB-5, JOB-14, JOB-15a); None for one that is well."""
+    if pod is None:
+        return None
+    status = pod.status
+    containers = tuple(
+        (each.name, _wrong(each.state), _wrong(each.last_state), each.restart_count)
+        for each in (*status.init_container_statuses, *status.container_statuses)
+        if _wrong(each.state) or _wrong(each.last_state) or each.restart_count
+    )
+    disrupted = any(each.type == "DisruptionTarget" and each.status == "True" for each in status.conditions)
+    if not (containers or disrupted or status.phase == "Failed" or status.reason):
+        return None
+    return (pod.metadata.uid, containers, disrupted, status.phase == "Failed", status.reason)
+
+
+def _wrong(state: ContainerState) -> str:
+    """The fault of a container, empty while it starts, runs, or has ended well."""
+    if state.terminated is not None and state.terminated.exit_code != 0:
+        return f"{state.terminated.reason} {state.terminated.exit_code}"
+    if state.waiting is not None and state.waiting.reason not in _STARTING:
+        return state.waiting.reason
+    return ""
 
 
 def vanished(change: ChangeView[ConfigMap]) -> bool:

@@ -6,11 +6,13 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import pytest
 
+from controller_runtime.controller import Controller, Request, Result
 from nodewright.api import keys
 from nodewright.api.nodewright import NodeWrightSpec
-from nodewright.model.objects import DeploymentPolicyObject, Node, NodeWrightObject, ObjectMeta
+from nodewright.model.objects import DeploymentPolicyObject, Job, Node, NodeWrightObject, ObjectMeta, Pod
 from nodewright.model.snapshot import CR
-from nodewright.operator import triggers
+from nodewright.operator import resources, triggers
+from tests.unit.operator.benchtop import Bench
 
 T = TypeVar("T")
 
@@ -123,3 +125,102 @@ def test_a_cr_that_comes_or_goes_concerns_every_cr() -> None:
 def test_a_policy_concerns_those_who_name_it() -> None:
     policy = DeploymentPolicyObject(metadata=ObjectMeta(name="careful"))
     assert triggers.users_of(policy, [cr("a", policy="careful"), cr("b", policy="other"), cr("c")]) == ["a"]
+
+
+# --- Jobs and pods: what is urgent, and what can wait a second ------------------------------------------------------------------
+
+
+def job(**parts: Any) -> Job:
+    return msgspec.convert({"metadata": {"name": "j", "uid": "u", "labels": {keys.LABEL_NAME: "cr"}}, **parts}, Job)
+
+
+def pod(*init: Any, **status: Any) -> Pod:
+    body = {
+        "metadata": {"name": "p", "uid": "u", "labels": {keys.LABEL_NAME: "cr"}},
+        "status": {"initContainerStatuses": init, **status},
+    }
+    return msgspec.convert(body, Pod)
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        {"status": {"conditions": [{"type": "Complete", "status": "True"}]}},
+        {"status": {"conditions": [{"type": "FailureTarget", "status": "True"}]}},
+        {"status": {"failed": 1}},
+        {"spec": {"suspend": True}},
+        {
+            "metadata": {
+                "name": "j",
+                "uid": "u",
+                "labels": {keys.LABEL_NAME: "cr"},
+                "deletionTimestamp": "2026-01-01T00:00:00Z",
+            }
+        },
+    ],
+)
+def test_a_job_that_ended_or_failed_an_attempt_is_urgent(ended: dict[str, Any]) -> None:
+    assert triggers.job_is_urgent(Change(job(), job(**ended)))
+
+
+def test_a_job_that_went_is_urgent_since_its_name_is_free() -> None:
+    assert triggers.job_is_urgent(Change(job(), None))
+
+
+def test_a_job_that_was_made_or_started_or_marked_can_wait() -> None:
+    marked = {"name": "j", "uid": "u", "labels": {keys.LABEL_NAME: "cr"}, "annotations": {keys.STATE_RECORDED: "true"}}
+    assert not triggers.job_is_urgent(Change(None, job()))
+    assert not triggers.job_is_urgent(Change(job(), job(status={"active": 1, "startTime": "2026-01-01T00:00:00Z"})))
+    assert not triggers.job_is_urgent(Change(job(), job(metadata=marked)))
+
+
+def container(**state: Any) -> dict[str, Any]:
+    return {"name": "c", "state": state}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pod(container(terminated={"exitCode": 1, "reason": "Error"})),
+        pod(container(waiting={"reason": "ImagePullBackOff"})),
+        pod(phase="Failed", reason="DeadlineExceeded"),
+        pod(conditions=[{"type": "DisruptionTarget", "status": "True"}]),
+        pod({"name": "c", "restartCount": 1}),
+    ],
+)
+def test_a_pod_with_trouble_is_urgent_when_it_comes_and_when_it_goes(wrong: Pod) -> None:
+    # JOB-5, JOB-14
+    assert triggers.pod_is_urgent(Change(pod(), wrong))
+    assert triggers.pod_is_urgent(Change(wrong, pod()))
+    assert triggers.pod_is_urgent(Change(wrong, None))
+
+
+def test_a_healthy_pods_way_through_its_containers_can_wait() -> None:
+    steps = [
+        pod(phase="Pending"),
+        pod(container(waiting={"reason": "PodInitializing"}), phase="Pending"),
+        pod(container(running={}), phase="Pending"),
+        pod(container(terminated={"exitCode": 0, "reason": "Completed"}), phase="Running"),
+        pod(container(terminated={"exitCode": 0, "reason": "Completed"}), phase="Succeeded"),
+    ]
+    assert not any(triggers.pod_is_urgent(Change(old, new)) for old, new in zip([None, *steps], steps, strict=False))
+
+
+async def test_progress_asks_for_a_pass_within_a_second_and_an_end_at_once(bench: Bench) -> None:
+    # LIF-3: nothing that changes is missed
+    asked: list[tuple[float, str | None]] = []
+    controller = Controller("test", reconcile=never)
+    triggers.register(controller, bench.stores, bench.catalog)
+    controller.queue.add = lambda key, *, priority=0, after=0.0, trigger=None: asked.append((after, trigger))  # type: ignore[method-assign]
+    bench.add_job("j1")
+    assert asked == [(1.0, "Job")]
+    asked.clear()
+    ended = bench.api.objects["jobs", "j1"]
+    ended["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    bench.api.put(resources.JOB, ended)
+    bench.stores.jobs.observe(bench.api.raw(resources.JOB, "j1"))
+    assert (0.0, "Job") in asked
+
+
+async def never(request: Request) -> Result:
+    raise AssertionError(request)
