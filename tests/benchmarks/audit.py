@@ -49,8 +49,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
         return self.verb in WRITES
 
 
-def requests_of(log: Path, user: str) -> list[Request]:
-    """All requests of a user, in the order they were logged."""
+def requests_of(log: Path, user: str, *, since: float = 0.0) -> list[Request]:
+    """The requests of a user that were received after `since` (seconds since 1970), in the order they were logged."""
     decoder = msgspec.json.Decoder(_Entry)
     found: dict[str, Request] = {}
     needle = user.encode()
@@ -65,6 +65,8 @@ def requests_of(log: Path, user: str) -> list[Request]:
             resource = "(none)" if where is None else "/".join(filter(None, (where.resource, where.subresource)))
             code = entry.response_status.code if entry.response_status is not None else 0
             received = datetime.fromisoformat(entry.request_received_timestamp).astimezone(UTC).timestamp()
+            if received < since:
+                continue
             found[entry.audit_id] = Request(entry.verb, resource, code, received)
     return list(found.values())
 

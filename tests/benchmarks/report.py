@@ -21,7 +21,7 @@ def _cases(results: Sequence[CaseResult]) -> Table:
     table = Table(title="Rollouts", title_justify="left")
     for heading in (
         "case", "nodes", "Jobs", "wall s", "floor s", "ratio", "CPU s", "of it start", "peak MiB", "writes/node",
-        "idle CPU s/min", "idle requests",
+        "late writes", "idle CPU s/min", "idle requests",
     ):  # fmt: skip
         table.add_column(heading, justify="right")
     for result in results:
@@ -29,7 +29,7 @@ def _cases(results: Sequence[CaseResult]) -> Table:
         table.add_row(
             case.name, str(case.nodes), str(case.jobs), f"{rollout.wall_seconds:.1f}", f"{floor.wall_seconds:.1f}",
             f"{result.wall_ratio:.2f}", f"{rollout.cpu_seconds:.1f}", f"{rollout.start_cpu_seconds:.1f}",
-            f"{rollout.peak_rss_mib:.0f}", f"{rollout.writes_per_node:.1f}", f"{result.idle_cpu_per_minute:.2f}",
+            f"{rollout.peak_rss_mib:.0f}", f"{rollout.writes_per_node:.2f}", str(rollout.late_writes), f"{result.idle_cpu_per_minute:.2f}",
             _counts(rollout.idle_requests),
         )  # fmt: skip
     return table

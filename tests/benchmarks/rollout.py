@@ -24,8 +24,11 @@ USER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 NODEWRIGHTS = Resource(
     group="nodewright.nvidia.com", version="v1alpha1", plural="nodewrights", kind="NodeWright", namespaced=False
 )
-SETTLE_SECONDS = 5.0
-"""What the operator still writes after `complete` (last events, marks) belongs to the rollout, not to the idle minute."""
+QUIET_SECONDS = 3.0
+SETTLE_WITHIN = 120.0
+"""What the operator still writes after `complete` (last events, marks) belongs to the rollout, not to the idle minute: that begins
+when it wrote nothing but its lease for `QUIET_SECONDS`.
+"""
 
 
 class RolloutFailedError(RuntimeError):
@@ -36,7 +39,8 @@ class RolloutResult(msgspec.Struct, kw_only=True):
     """What one run took. Seconds, MiB, and requests by `verb resource`.
 
     `cpu_seconds` is the operator's from its start until `complete` and the settling after it; `start_cpu_seconds` of that was gone
-    before the CR was applied. `servers_cpu_seconds` and `kubelets_cpu_seconds` are the cluster's while the rollout ran.
+    before the CR was applied. `late_writes` came after `complete` was published. `servers_cpu_seconds` is what the cluster's own
+    processes took while the rollout ran.
     """
 
     wall_seconds: float
@@ -50,6 +54,7 @@ class RolloutResult(msgspec.Struct, kw_only=True):
     refused: dict[str, int]
     servers_cpu_seconds: dict[str, float]
     writes_per_node: float
+    late_writes: int
 
 
 def measure_rollout(case: Case, *, idle_seconds: float, profile: Path | None = None) -> RolloutResult:
@@ -70,7 +75,7 @@ def measure_rollout(case: Case, *, idle_seconds: float, profile: Path | None = N
         start_cpu = probes.cpu_seconds(operator)
         wall = asyncio.run(_roll_out(case, cluster, processes))
         cpu_during = {name: probes.cpu_seconds(pid) - cpu_before[name] for name, pid in bystanders.items()}
-        time.sleep(SETTLE_SECONDS)
+        late_writes = _settle(cluster)
         idle_began, cpu = time.time(), probes.cpu_seconds(operator)
         time.sleep(idle_seconds)
         processes.check_running("operator", "kubelets")
@@ -94,6 +99,7 @@ def measure_rollout(case: Case, *, idle_seconds: float, profile: Path | None = N
         idle_requests=_sorted(audit.count(idle)),
         refused=_sorted(Counter(f"{one.code} {one.verb} {one.resource}" for one in rollout if one.code >= 400)),
         servers_cpu_seconds={name: round(seconds, 2) for name, seconds in cpu_during.items()},
+        late_writes=late_writes,
         writes_per_node=sum(one.is_write for one in rollout) / case.nodes,
     )
 
@@ -114,6 +120,25 @@ class _Condition(msgspec.Struct, frozen=True, gc=False):
 class _NodeWright(msgspec.Struct, frozen=True, gc=False):
     metadata: ObjectMeta
     status: _Status = _Status()
+
+
+def _settle(cluster: ControlPlane) -> int:
+    """Waits until the operator is quiet; how many writes came after `complete`.
+
+    Raises:
+        RolloutFailedError: it is not quiet after `SETTLE_WITHIN` seconds.
+    """
+    began = quiet_since = time.time()
+    seen = 0
+    while time.time() - quiet_since < QUIET_SECONDS:
+        time.sleep(1.0)
+        requests = audit.requests_of(cluster.audit_log, USER, since=began)
+        writes = sum(one.is_write and one.resource != "leases" for one in requests)
+        if writes > seen:
+            seen, quiet_since = writes, time.time()
+        if time.time() - began > SETTLE_WITHIN:
+            raise RolloutFailedError(f"the operator still writes {SETTLE_WITHIN:.0f} s after `complete`")
+    return seen
 
 
 async def _roll_out(case: Case, cluster: ControlPlane, processes: Processes) -> float:
