@@ -41,9 +41,21 @@ def _follow(
         base = max(remaining, key=_recency, default=None)
         if base is not None:
             result[wanted] = _due(scope, name, package, _lane(base, package))
-    elif current.state is State.UNKNOWN or any(e.generation > current.generation for e in remaining):
-        result[wanted] = _due(scope, name, package, Stage.APPLY)
+    elif current.state is State.UNKNOWN or any(_ran_since(e, current) for e in remaining):
+        result[wanted] = msgspec.structs.replace(_due(scope, name, package, Stage.APPLY), other=current.other)
     return result
+
+
+def _ran_since(other: Entry, current: Entry) -> bool:
+    """Whether a stage of another version ran after the current one's.
+
+    Generations tell, unless the CR was made anew (CHG-13) or older software wrote no generation. Then this does: what completes its apply or upgrade
+    removes or marks the others, so that one at these stages beside one that is past them came later.
+    """
+    if other.generation > current.generation:
+        return True
+    behind = other.stage in (Stage.APPLY, Stage.UPGRADE) and other.state is not State.COMPLETE
+    return behind and not (current.stage in (Stage.APPLY, Stage.UPGRADE) and current.state is not State.COMPLETE)
 
 
 def _never_started(entry: Entry) -> bool:

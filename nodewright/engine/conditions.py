@@ -6,6 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 NAMES_SHOWN = 10
+OURS = frozenset({
+    "Ready", "ApplyPackage", "PackageSkipped", "TaintNotTolerable", "NodesIgnored", "DeploymentPolicyNotFound", "Blocked", "DrainBlocked",
+    "DeletionBlocked", "NodeStateMalformed", "ImagePullFailed", "StatusTruncated", "Stalled", "RolloutStopped", "Unsupported",
+})  # fmt: skip
+"""Every condition type of ours (ROL-23); one of anybody else's is none of our business and stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +37,10 @@ def merge(published: object, wanted: Iterable[Wanted], *, generation: int, now: 
     for type_, old in before.items():
         if type_ in after:
             continue
-        if old.get("status") == "True":
+        if old.get("status") == "True" and type_ in OURS:
             after[type_] = _condition(old, Wanted(type_, "", "Resolved", status=False), generation, now)
         else:
-            after[type_] = {**old, "observedGeneration": generation}
+            after[type_] = {**old, "observedGeneration": generation} if type_ in OURS else dict(old)
     return [after[type_] for type_ in sorted(after)]
 
 
@@ -48,6 +53,7 @@ def _readable(published: object) -> list[Mapping[str, Any]]:
 def _condition(old: Mapping[str, Any] | None, one: Wanted, generation: int, now: float) -> dict[str, Any]:
     status = "True" if one.status else "False"
     since = old.get("lastTransitionTime") if old is not None and old.get("status") == status else None
+    since = since if isinstance(since, str) else None
     return {
         "type": one.type,
         "status": status,

@@ -10,6 +10,7 @@ from enum import Enum, auto
 
 from nodewright.api import keys
 from nodewright.engine.changes import follow_versions
+from nodewright.engine.evidence import Verdict
 from nodewright.engine.jobviews import JobView, NodeJobs, view_jobs
 from nodewright.engine.record import Ended, failed_for_good, record, speaks_for
 from nodewright.engine.scope import Scope
@@ -19,7 +20,7 @@ from nodewright.model import node_state, pick
 from nodewright.model.node_state import Entry, Malformed, NodeState, Stage, State
 from nodewright.model.objects import Job, Node, Pod, Taint
 from nodewright.model.pick import Pick
-from nodewright.model.reason import Reason
+from nodewright.model.reason import Code, Reason
 from nodewright.workloads.claims import package_label
 
 
@@ -36,7 +37,7 @@ class NodeFacts:
     """One selected node as its CR sees it.
 
     `before` is node state as it stands on the node, `entries` what it becomes by evidence and version changes alone. `packages` are in the order of the
-    graph. `unfinished` own Jobs hold a slot (JOB-12). `outcome` is set once nothing will move without a change from outside.
+    graph, `startable` those that start as soon as the node may. `unfinished` own Jobs hold a slot (JOB-12). `outcome` is set once nothing will move without a change from outside.
     """
 
     node: Node
@@ -52,7 +53,7 @@ class NodeFacts:
     complete: bool
     unfinished: bool
     own_cordon: bool
-    can_start: bool
+    startable: tuple[PackageFacts, ...]
     moving: bool
     failed: bool
     outcome: Outcome | None
@@ -91,7 +92,7 @@ def evaluate(
     complete = malformed is None and all(p.progress is Progress.COMPLETE for p in packages)
     ignored = node.metadata.labels.get(keys.IGNORE_LABEL) == "true"
     untolerated = _untolerated(scope, node, own_pick, entries)
-    can_start = any(p.progress is Progress.DUE for p in packages)
+    startable = _startable(packages, serial=scope.spec.serial)
     moving = any(p.progress in (Progress.RUNNING, Progress.WAITING) for p in packages)
     failed = any(p.progress is Progress.FAILED for p in packages)
     return NodeFacts(
@@ -108,7 +109,7 @@ def evaluate(
         complete=complete,
         unfinished=unfinished,
         own_cordon=own_cordon,
-        can_start=can_start,
+        startable=startable,
         moving=moving,
         failed=failed,
         outcome=_outcome(
@@ -116,7 +117,7 @@ def evaluate(
             ignored=ignored,
             shut=malformed is not None or bool(untolerated),
             holds_slot=unfinished or (malformed is not None and own_cordon),
-            moves=moving or can_start or (complete and own_cordon),
+            moves=moving or bool(startable) or (complete and own_cordon),
             failed=failed,
         ),
         last_status=annotations.get(scope.keys.status, ""),
@@ -143,7 +144,7 @@ def _untolerated(scope: Scope, node: Node, own_pick: Pick | None, entries: NodeS
         return ()
     lasting, lifecycle = scope.untolerated(node.spec.taints)
     working = any(e.state in (State.IN_PROGRESS, State.ERRORING) for e in entries.values())
-    exempt = own_pick is not None and not own_pick.over and own_pick.outcome != "blocked" and working
+    exempt = own_pick is not None and not own_pick.over and working
     return lasting if exempt else (*lasting, *lifecycle)
 
 
@@ -155,16 +156,43 @@ def _followed(scope: Scope, entries: NodeState, views: NodeJobs) -> NodeState:
 def _packages(
     scope: Scope, node: Node, entries: NodeState, views: NodeJobs, held: Mapping[str, Reason]
 ) -> tuple[PackageFacts, ...]:
-    jobs = {view.name: view for view in views.own}
     done: dict[str, str] = {}
     facts: list[PackageFacts] = []
     for name in scope.order:
         reason = scope.obstacles.of(name) or held.get(name)
-        one = package_facts(scope, name, entries, jobs, node=node.name, taken=views.taken, done=done, held=reason)
+        one = package_facts(scope, name, entries, views, node=node.name, done=done, held=reason)
         if one.progress is Progress.COMPLETE:
             done[name] = scope.spec.packages[name].version
         facts.append(one)
     return tuple(facts)
+
+
+def _startable(packages: tuple[PackageFacts, ...], *, serial: bool) -> tuple[PackageFacts, ...]:
+    """The packages that start now (LIF-7): all that are due, or with `serial` one while none runs, and a begun one before any other.
+
+    A begun package keeps the others back, unless it failed for good or waits for one of them.
+    """
+    due = tuple(one for one in packages if one.progress is Progress.DUE)
+    if not serial:
+        return due
+    if any(one.progress in (Progress.RUNNING, Progress.WAITING) for one in packages):
+        return ()
+    begun = [one for one in packages if one.begun and _has_to_end_first(one)]
+    if begun:
+        return tuple(one for one in begun if one.progress is Progress.DUE)[:1]
+    return due[:1]
+
+
+def _has_to_end_first(one: PackageFacts) -> bool:
+    waits_for_another = one.reason is not None and one.reason.code is Code.DEPENDENCY
+    return one.progress is Progress.DUE or (one.progress is Progress.HELD and not waits_for_another)
+
+
+def backs_off(view: JobView, entries: NodeState) -> bool:
+    """Whether the Job is a failure that nothing proves, of a stage that is to run again just so (JOB-6): not one that somebody restarted or changed."""
+    if not view.job.finished or view.evidence.verdict is not Verdict.UNPROVEN or not view.matches:
+        return False
+    return any(speaks_for(view, entry) for entry in entries.values())
 
 
 def is_stale(scope: Scope, view: JobView, entries: NodeState) -> str | None:
@@ -187,7 +215,7 @@ def _unfinished_is_stale(view: JobView, entry: Entry | None) -> str | None:
         return "its package or version is no longer in the spec"
     if entry is None or not speaks_for(view, entry):
         return "node state is at another stage or run"
-    if not view.matches and view.evidence.verdict.name == "RUNNING":
+    if not view.matches and view.evidence.verdict is Verdict.RUNNING:
         return "version, image, env, resources or agent image changed"
     return None
 

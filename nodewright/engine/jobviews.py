@@ -1,7 +1,11 @@
 """A node's Jobs as the engine reads them: whose they are, for which stage and run they speak, and what they prove (CON-13 to CON-15)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
+from nodewright.api import keys
 from nodewright.engine.evidence import Evidence, judge
 from nodewright.engine.scope import Scope
 from nodewright.model.objects import Job, Node, Pod
@@ -32,15 +36,32 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class NodeJobs:
-    """The Jobs under a CR's labels on one node: `own` ones, `strays` of an earlier node of that name (JOB-11), and names that others hold."""
+    """The Jobs under a CR's labels on one node: `own` ones, `strays` of an earlier node of that name (JOB-11), and names that others hold.
+
+    `working` has the unfinished own ones by package, those that are being deleted too: a pod of theirs may still be at work on the host.
+    """
 
     own: tuple[JobView, ...]
     strays: tuple[Job, ...]
     taken: frozenset[str]
+    working: Mapping[str, tuple[JobView, ...]]
+
+    def named(self, name: str) -> JobView | None:
+        """The own Job of that name."""
+        return next((view for view in self.own if view.job.metadata.name == name), None)
+
+    def leaving(self, name: str) -> bool:
+        """Whether a Job of an earlier node holds the name; it goes by itself (JOB-11)."""
+        return any(job.metadata.name == name for job in self.strays)
+
+
+NO_JOBS = NodeJobs((), (), frozenset(), {})
 
 
 def view_jobs(scope: Scope, node: Node, jobs: tuple[Job, ...], pods: tuple[Pod, ...]) -> NodeJobs:
     """Sort a node's Jobs by whose they are. A Job of another owner, as of a deleted CR of the same name, is never ours (CHG-13)."""
+    if not jobs:
+        return NO_JOBS
     own: list[JobView] = []
     strays: list[Job] = []
     taken: set[str] = set()
@@ -50,10 +71,33 @@ def view_jobs(scope: Scope, node: Node, jobs: tuple[Job, ...], pods: tuple[Pod, 
             taken.add(job.metadata.name)
         elif claim.node_uid and claim.node_uid != node.metadata.uid:
             strays.append(job)
-            taken.add(job.metadata.name)
         else:
             own.append(_view(scope, job, claim, pods))
-    return NodeJobs(tuple(own), tuple(strays), frozenset(taken))
+    return NodeJobs(tuple(own), tuple(strays), frozenset(taken), _working(own))
+
+
+def _working(own: list[JobView]) -> Mapping[str, tuple[JobView, ...]]:
+    working: dict[str, tuple[JobView, ...]] = {}
+    for view in own:
+        if not view.job.finished:
+            name = view.package or _package_of(view.job)
+            working[name] = (*working.get(name, ()), view)
+    return working
+
+
+def _package_of(job: Job) -> str:
+    """The package that a Job of a version no longer in the spec is for (CON-15); empty when it does not say."""
+    try:
+        return _described.decode(job.metadata.annotations.get(keys.ANNOTATION_PACKAGE, "{}")).name
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return ""
+
+
+class _Described(msgspec.Struct):
+    name: str = ""
+
+
+_described = msgspec.json.Decoder(_Described)
 
 
 def _view(scope: Scope, job: Job, claim: Claim, pods: tuple[Pod, ...]) -> JobView:

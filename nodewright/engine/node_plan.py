@@ -11,8 +11,10 @@ from enum import StrEnum
 
 from nodewright.api import keys
 from nodewright.engine.changes import restarted
+from nodewright.engine.cordon import releases
 from nodewright.engine.evidence import Verdict
-from nodewright.engine.facts import STAGE_REASONS, NodeFacts, Outcome, is_stale
+from nodewright.engine.facts import STAGE_REASONS, NodeFacts, Outcome, backs_off, is_stale
+from nodewright.engine.ordering import suspends_jobs
 from nodewright.engine.rollout import Decision, Role
 from nodewright.engine.scope import Scope
 from nodewright.engine.stages import PackageFacts, Progress, retry_at
@@ -85,7 +87,7 @@ class Context:
 @dataclass(frozen=True, slots=True)
 class _Start:
     entry: Entry
-    create: JobCreate
+    create: JobCreate | None
 
 
 def plan_node(context: Context, facts: NodeFacts, decision: Decision) -> NodeOutcome:
@@ -98,12 +100,13 @@ def plan_node(context: Context, facts: NodeFacts, decision: Decision) -> NodeOut
     status = node_status(facts, decision, context.mode)
     deletes = _job_deletes(context, facts, wakes)
     own_pick = decision.pick or (facts.pick if facts.pick is not None and (facts.pick.over or facts.involved) else None)
+    creates = tuple(start.create for start in starts if start.create is not None)
     plan = NodePlan(
         node=facts.node,
         suspends=_suspends(context, facts, {d.job.metadata.uid for d in deletes}),
-        metadata=_metadata(context, facts.node) if starts else None,
+        metadata=_metadata(context, facts.node) if creates else None,
         patch=_patch(context.scope, facts, decision, entries, status),
-        creates=tuple(start.create for start in starts),
+        creates=creates,
         marks=() if facts.malformed is not None else _marks(context.scope, facts),
         conditions=_conditions(context.scope, facts.node, complete=facts.complete, entries=entries),
         job_deletes=deletes,
@@ -129,13 +132,14 @@ def node_status(facts: NodeFacts, decision: Decision, mode: Mode) -> Status:
         return Status.ERRORING
     if facts.outcome is Outcome.BLOCKED:
         return Status.BLOCKED
-    if decision.role is Role.WORKS:
+    if decision.role in (Role.WORKS, Role.BUSY):
         return Status.IN_PROGRESS
     held_by_order = decision.reason is not None and decision.reason.code is Code.PREDECESSOR
     return Status.IN_PROGRESS if facts.unfinished and not held_by_order else Status.WAITING
 
 
 def _starts(context: Context, facts: NodeFacts, decision: Decision, wakes: list[float]) -> tuple[list[_Start], Reason | None]:
+    """The stages that start. One whose Job was refused lately gets its entry all the same: it is due, and a pick never comes without one (ROL-13)."""
     if decision.role is not Role.WORKS or context.mode is not Mode.RUN:
         return [], None
     if facts.ignored or facts.untolerated or facts.malformed is not None:
@@ -143,32 +147,21 @@ def _starts(context: Context, facts: NodeFacts, decision: Decision, wakes: list[
     starts: list[_Start] = []
     refusal: Reason | None = None
     order = decision.pick or facts.pick
-    for one in _startable(context.scope, facts.packages):
+    for one in facts.startable:
         name = context.scope.job_name(context.scope.spec.packages[one.name], one.name, str(one.stage), facts.name)
+        start = _start(context, facts.node, one, name, order.order if order is not None else 0)
         answer = context.snapshot.refused.get(f"Job/{name}")
-        again = None if answer is None else retry_after(answer)
-        if answer is not None and again is not None and context.now < again:
-            wakes.append(again)
+        if answer is not None and context.now < retry_after(answer):
+            wakes.append(retry_after(answer))
             refusal = Reason(Code.JOB_REFUSED, f"Job {name} was refused: {answer.text}", "it is tried again by itself", answer.at)
-            continue
-        starts.append(_start(context, facts.node, one, name, order.order if order is not None else 0))
+            start = _Start(start.entry, None)
+        starts.append(start)
     return starts, refusal
 
 
 def retry_after(answer: Answer) -> float:
     """When a refused write is tried again: 10 s, doubling to 5 min."""
     return answer.at + min(10.0 * 2.0 ** min(answer.count - 1, 10), 300.0)
-
-
-def _startable(scope: Scope, packages: tuple[PackageFacts, ...]) -> list[PackageFacts]:
-    """The packages that start now (LIF-7): all that are due, or with `serial` one, a begun one first, while none runs."""
-    due = [one for one in packages if one.progress is Progress.DUE]
-    if not scope.spec.serial:
-        return due
-    if any(one.progress in (Progress.RUNNING, Progress.WAITING) for one in packages):
-        return []
-    due.sort(key=lambda one: not one.begun)
-    return due[:1]
 
 
 def _start(context: Context, node: Node, one: PackageFacts, name: str, order: int) -> _Start:
@@ -222,11 +215,14 @@ def _patch(scope: Scope, facts: NodeFacts, decision: Decision, entries: NodeStat
         annotations[own.status] = status.value
     if node.labels.get(own.status) != status.value:
         labels[own.status] = status.value
+    unschedulable = None
+    if facts.complete and facts.own_cordon:
+        annotations[own.cordon], unschedulable = None, releases(own, facts.node)
     if not annotations and not labels:
         return None
     if node.annotations.get(own.version) != scope.settings.version:
         annotations[own.version] = scope.settings.version
-    return NodePatch(annotations, labels)
+    return NodePatch(annotations, labels, unschedulable)
 
 
 def _marks(scope: Scope, facts: NodeFacts) -> tuple[JobMark, ...]:
@@ -252,7 +248,7 @@ def _job_deletes(context: Context, facts: NodeFacts, wakes: list[float]) -> tupl
         if why is None:
             continue
         unproven = 0
-        if view.job.finished and view.evidence.verdict is Verdict.UNPROVEN:
+        if backs_off(view, facts.entries):
             due = retry_at(view)
             if due is not None and context.now < due:
                 wakes.append(due)
@@ -263,9 +259,9 @@ def _job_deletes(context: Context, facts: NodeFacts, wakes: list[float]) -> tupl
 
 
 def _suspends(context: Context, facts: NodeFacts, leaving: set[str]) -> tuple[JobSuspend, ...]:
-    if context.mode is Mode.DISABLED:
+    wanted = suspends_jobs(context.cr)
+    if context.mode is Mode.DISABLED and not wanted:
         return ()
-    wanted = context.mode is Mode.PAUSED
     return tuple(
         JobSuspend(v.job, wanted)
         for v in facts.jobs.own

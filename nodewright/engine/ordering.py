@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from nodewright.api import keys
 from nodewright.api.nodewright import NodeWrightSpec, Sequencing
-from nodewright.engine.stages import next_stage
+from nodewright.engine.stages import next_stage, owes_interrupt
 from nodewright.model import node_state
 from nodewright.model.node_state import Malformed
-from nodewright.model.objects import Node
+from nodewright.model.objects import Job, Node
 from nodewright.model.reason import Code, Reason
 from nodewright.model.snapshot import CR, Snapshot
 
@@ -25,6 +25,11 @@ def is_disabled(cr: CR) -> bool:
 def is_paused(cr: CR) -> bool:
     """Paused and not also disabled: with both it reads disabled (ROL-18)."""
     return cr.meta.annotations.get(keys.PAUSE) == "true" and not is_disabled(cr)
+
+
+def suspends_jobs(cr: CR) -> bool:
+    """Whether the CR's Jobs are to be suspended: by `pause`, whether or not `disable` came too, in whatever order (ROL-18, JOB-16)."""
+    return cr.meta.annotations.get(keys.PAUSE) == "true"
 
 
 def is_deleting(cr: CR) -> bool:
@@ -49,7 +54,7 @@ def complete_by_state(cr: str, spec: NodeWrightSpec, node: Node) -> bool:
         return False
     for name, package in spec.packages.items():
         entry = state.get(f"{name}|{package.version}")
-        if entry is None or entry.stage.is_uninstall or next_stage(entry) is not None:
+        if entry is None or entry.stage.is_uninstall or next_stage(entry) is not None or owes_interrupt(entry, package):
             return False
     return True
 
@@ -97,11 +102,12 @@ def _barrier(predecessor: CR, spec: NodeWrightSpec, nodes: Iterable[Node], compl
 
 
 def _past(
-    predecessor: CR, spec: NodeWrightSpec, node: Node, complete: Completeness, jobs_on: Callable[[str, str], tuple[object, ...]]
+    predecessor: CR, spec: NodeWrightSpec, node: Node, complete: Completeness, jobs_on: Callable[[str, str], tuple[Job, ...]]
 ) -> bool:
     if not is_deleting(predecessor):
         return complete(predecessor, spec, node)
-    return not jobs_on(predecessor.name, keys.label_value(node.name)) and not has_to_uninstall(predecessor.name, spec, node)
+    running = any(not job.finished for job in jobs_on(predecessor.name, keys.label_value(node.name)))  # JOB-12
+    return not running and not has_to_uninstall(predecessor.name, spec, node)
 
 
 def has_to_uninstall(cr: str, spec: NodeWrightSpec, node: Node) -> bool:

@@ -68,7 +68,7 @@ class Engine:
 
         turn = ordering.turn(snapshot, self._memory.complete)
         turns = _turns(turn, facts.values())
-        before = read_rollout(cr.published, spec.package_list, facts.values(), resets=_resets(spec))
+        before = read_rollout(cr.published, spec.package_list, facts.values(), resets=_resets(spec), busy=snapshot.busy)
         hold = None if mode is Mode.RUN else Reason(Code(mode.name.capitalize()), f"the NodeWright is {mode}", "remove the annotation")
         common = Round(before.number, before.next_order, rfc3339(now), hold, frozen=before.pending)
         compartment = _compartment(spec, len(facts))

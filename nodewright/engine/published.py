@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nodewright.engine.facts import NodeFacts
-from nodewright.model.pick import DEFAULT_COMPARTMENT
+from nodewright.engine.facts import NodeFacts, Outcome
+from nodewright.model.pick import DEFAULT_COMPARTMENT, Pick
+
+
+_TOO_LARGE = 2**31  # numbers of ours never get there; one that has was not written by us (LIF-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +32,26 @@ class Rollout:
     resets: bool
 
 
-def read_rollout(published: Mapping[str, Any], package_list: str, facts: Iterable[NodeFacts], *, resets: bool) -> Rollout:
-    """The rollout by status and picks. `resets` is whether a changed packageList or a completion resets batch state."""
+def read_rollout(
+    published: Mapping[str, Any], package_list: str, facts: Iterable[NodeFacts], *, resets: bool, busy: Mapping[str, Pick | None]
+) -> Rollout:
+    """The rollout by status and picks, those in `busy` included, which are being written.
+
+    `resets` is whether a changed packageList or a completion resets batch state.
+    """
     number = _number(published.get("rollout"), 0)
-    picks = [(one.pick, one.involved) for one in facts if one.pick is not None]
+    picks = [(p, one) for one in facts if (p := (busy and busy.get(one.name)) or one.pick) is not None]
     highest = max((p.rollout for p, _ in picks), default=0)
-    live = [p for p, involved in picks if not p.over and involved]
+    # The pick of a node that has just completed is over: only its patch has not landed yet.
+    live = [p for p, one in picks if not p.over and (one.involved or one.name in busy) and one.outcome is not Outcome.COMPLETE]
     current = [p for p, _ in picks if p.rollout == number]
-    pending = number < 1 or (resets and published.get("packageList") != package_list)
+    pending = number < 1 or highest > number or (resets and published.get("packageList") != package_list)
     offset = _number(published.get("nodeOrderOffset"), 0)
     stay = max((p.order + 1 for p in live), default=0)
     statuses = published.get("compartmentStatuses")
     batch_state = statuses.get(DEFAULT_COMPARTMENT, {}) if isinstance(statuses, Mapping) else {}
     return Rollout(
-        number=max(number, 1) if number >= 1 else highest,
+        number=number or highest,
         next_number=max(number, highest) + 1,
         next_order=max([offset, stay, *(p.order + 1 for p in current)]),
         order_after_reset=stay,
@@ -54,4 +63,5 @@ def read_rollout(published: Mapping[str, Any], package_list: str, facts: Iterabl
 
 
 def _number(value: object, low: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= low else low
+    usable = isinstance(value, int) and not isinstance(value, bool) and low <= value < _TOO_LARGE
+    return value if usable and isinstance(value, int) else low

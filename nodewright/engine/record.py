@@ -45,7 +45,7 @@ def record(state: NodeState, views: Iterable[JobView]) -> Recorded:
             continue
         entry = _adopted(entries[key], view)
         moved = advance(entry, view)
-        if entry.run == view.claim.run and entry.stage is view.claim.stage:
+        if speaks_for(view, entry):
             ended += _endings(entry, moved, view)
         entries[key] = moved
         if moved.state is State.COMPLETE and entry.state is not State.COMPLETE:
@@ -54,8 +54,8 @@ def record(state: NodeState, views: Iterable[JobView]) -> Recorded:
 
 
 def speaks_for(view: JobView, entry: Entry) -> bool:
-    """Whether the Job is this start of this stage (LIF-12a)."""
-    return bool(view.claim.run) and entry.stage is view.claim.stage and entry.run == view.claim.run
+    """Whether the Job is this start of this stage (LIF-12a). For a marker of another version nothing speaks any more (CHG-6)."""
+    return entry.state is not State.UNKNOWN and bool(view.claim.run) and entry.stage is view.claim.stage and entry.run == view.claim.run
 
 
 def _adopted(entry: Entry, view: JobView) -> Entry:

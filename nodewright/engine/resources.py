@@ -28,7 +28,7 @@ class ConfigMaps:
 def package_configmaps(
     scope: Scope, cr: CR, snapshot: Snapshot, *, installed: Collection[str], busy_labels: Collection[str], now: float
 ) -> ConfigMaps:
-    """Compare spec and cluster. `installed` are keys of entries on selected nodes, `busy_labels` package labels of unfinished Jobs."""
+    """Compare spec and cluster. `installed` are keys of begun entries on selected nodes, `busy_labels` package labels of unfinished Jobs."""
     writes: list[ConfigMapWrite] = []
     held: dict[str, Reason] = {}
     wakes: list[float] = []
@@ -49,7 +49,10 @@ def package_configmaps(
     deletes = tuple(
         ConfigMapDelete(current)
         for current in snapshot.configmaps_of(cr.name)
-        if current.metadata.name not in wanted and owner_uid(current.metadata) == cr.meta.uid and _label(current) not in busy_labels
+        if current.metadata.name not in wanted
+        and owner_uid(current.metadata) == cr.meta.uid
+        and current.metadata.deletion_timestamp is None
+        and _label(current) not in busy_labels
     )
     return ConfigMaps(tuple(writes), deletes, held, min(wakes, default=None))
 

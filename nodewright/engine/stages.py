@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 
+from nodewright.api.nodewright import Package
 from nodewright.engine.changes import first_entry
 from nodewright.engine.evidence import Verdict
 from nodewright.engine.graph import unmet_dependency
-from nodewright.engine.jobviews import JobView
+from nodewright.engine.jobviews import JobView, NodeJobs
 from nodewright.engine.record import failed_for_good, speaks_for
 from nodewright.engine.scope import Scope
 from nodewright.model.node_state import Entry, NodeState, Stage, State
@@ -51,14 +52,13 @@ def package_facts(
     scope: Scope,
     name: str,
     entries: NodeState,
-    jobs: Mapping[str, JobView],
+    jobs: NodeJobs,
     *,
     node: str,
-    taken: frozenset[str],
     done: Mapping[str, str],
     held: Reason | None,
 ) -> PackageFacts:
-    """Where a package of the spec stands. `jobs` maps names to own Jobs, `done` the complete packages to their versions, `held` keeps it from starting."""
+    """Where a package of the spec stands. `done` maps the complete packages to their versions, `held` keeps it from starting."""
     package = scope.spec.packages[name]
     entry = entries.get(f"{name}|{package.version}")
     if entry is not None and entry.stage.is_uninstall:
@@ -69,14 +69,19 @@ def package_facts(
     else:
         begun = not (entry.stage in (Stage.APPLY, Stage.UPGRADE) and entry.state is State.IN_PROGRESS and not entry.run)
         following = next_stage(entry)
-        if following is None:
+        if following is None and not owes_interrupt(entry, package):
             return PackageFacts(name, Progress.COMPLETE, entry, entry.stage, begun=True)
+        if following is None:
+            return PackageFacts(name, Progress.HELD, entry, Stage.INTERRUPT, reason=held, begun=True)
         stage = following
     job_name = scope.job_name(package, name, stage, node)
-    view = jobs.get(job_name)
+    view = jobs.named(job_name)
     if view is not None:
         return _with_job(name, entry, stage, view, begun=begun)
-    if job_name in taken:
+    if name in jobs.working or jobs.leaving(job_name):
+        # Never two pods of a package on a host at once (B128): what another stage, version or run of it left has to go first.
+        return PackageFacts(name, Progress.WAITING, entry, stage, reason=_waits_for_old(name), begun=begun)
+    if job_name in jobs.taken:
         reason = Reason(Code.JOB_NAME_TAKEN, f"Job {job_name} belongs to somebody else", "delete that Job, or wait until it is gone")
         return PackageFacts(name, Progress.HELD, entry, stage, reason=reason, begun=begun)
     if held is not None:
@@ -90,8 +95,17 @@ def package_facts(
     return PackageFacts(name, Progress.DUE, entry, stage, run=run, begun=begun)
 
 
+def _waits_for_old(what: str) -> Reason:
+    return Reason(Code.JOB_TERMINATING, f"waits for the old Job of {what} to go", "the Job's pods are gone")
+
+
+def owes_interrupt(entry: Entry, package: Package) -> bool:
+    """Whether the package's own interrupt is still owed (LIF-8): not by one that no longer declares an interrupt."""
+    return entry.interrupt_pending and entry.stage is Stage.CONFIG and package.interrupt is not None
+
+
 def next_stage(entry: Entry) -> Stage | None:
-    """The stage the entry is at or goes to; None when the package is complete (LIF-9)."""
+    """The stage the entry is at or goes to; None when the package is complete but for an interrupt it may owe (LIF-9)."""
     if entry.stage in (Stage.INTERRUPT,):
         # The spec declares no interrupt (else the package would not get here): removing it neither blocks nor repeats (LIF-8).
         return Stage.POST_INTERRUPT
@@ -108,7 +122,7 @@ def _with_job(name: str, entry: Entry, stage: Stage, view: JobView, *, begun: bo
 
     speaks = entry.stage is stage and speaks_for(view, entry)
     if view.terminating or not speaks or not view.matches:
-        return facts(Progress.WAITING, Reason(Code.JOB_TERMINATING, f"waits for the old Job {view.name} to go", "the Job's pods are gone"))
+        return facts(Progress.WAITING, _waits_for_old(f"{stage} of package {name}"))
     if failed_for_good(entry, view):
         text = f"package {name} failed for good at {stage}"
         return facts(Progress.FAILED, Reason(Code.STAGE_FAILED, text, f"rerun the package, change it, or delete Job {view.name}"))
@@ -135,5 +149,5 @@ def seconds(text: str | None) -> float:
         return 0.0
     try:
         return datetime.fromisoformat(text).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):  # a moment that this machine's clock cannot name
         return 0.0

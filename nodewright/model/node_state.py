@@ -101,6 +101,7 @@ _KNOWN = frozenset({
     "name", "version", "image", "stage", "state", "restarts", "containerSHA", "interruptPending", "run", "generation", "configKeys",
     "uninstallInterrupt",
 })  # fmt: skip
+_UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)  # RecursionError: JSON nested too deep
 _raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _plain = msgspec.json.Decoder()
 
@@ -111,7 +112,7 @@ def parse(text: str | None) -> NodeState | Malformed:
         return _EMPTY
     try:
         outer = _raw_object.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         return Malformed(f"not a JSON object: {error}")
     entries: dict[str, Entry] = {}
     for key, raw in outer.items():
@@ -125,9 +126,10 @@ def parse(text: str | None) -> NodeState | Malformed:
 def _parse_entry(key: str, raw: msgspec.Raw) -> Entry | Malformed:
     try:
         fields = _raw_object.decode(raw)
-        known = {name: _plain.decode(value) for name, value in fields.items() if name in _KNOWN and name != "uninstallInterrupt"}
-    except msgspec.DecodeError:
+        values = {name: _plain.decode(value) for name, value in fields.items()}  # all of them: what is nested too deep shows here
+    except _UNREADABLE:
         return Malformed(f"entry {key!r} is not an object")
+    known = {name: value for name, value in values.items() if name in _KNOWN}
     name, _, version = key.partition("|")
     if known.get("name", name) != name:
         return Malformed(f"entry {key!r} has name {known['name']!r}")

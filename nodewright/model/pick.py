@@ -26,17 +26,20 @@ class Pick(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.completed
 
 
+_TOO_LARGE = 2**31
 _decoder = msgspec.json.Decoder(Pick)
 
 
 def parse(text: str | None) -> Pick | None:
-    """The pick in the annotation's text; text that is not one reads as none, and the node is taken in anew (ROL-13)."""
+    """The pick in the annotation's text; text that is not one, or holds impossible numbers, reads as none (LIF-1): the node is taken in anew (ROL-13)."""
     if text is None:
         return None
     try:
-        return _decoder.decode(text)
-    except (msgspec.DecodeError, msgspec.ValidationError):
+        pick = _decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+    numbers = (pick.rollout, pick.batch, pick.order + 1)
+    return pick if min(numbers) >= 1 and max(numbers) < _TOO_LARGE else None
 
 
 def dump(pick: Pick) -> str:
