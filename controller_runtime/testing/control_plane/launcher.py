@@ -166,6 +166,11 @@ class ControlPlane(Cluster):
         return {name: self.folder / f"{name}.log" for name in ("etcd", _API_SERVER, _CONTROLLER_MANAGER)}
 
     @property
+    def etcd_url(self) -> str:
+        """Where etcd answers, without credentials: for who looks below the API server."""
+        return self._etcd_url
+
+    @property
     def kubectl_program(self) -> Path:
         """The built one, of the API server's version."""
         return self._built().kubectl
