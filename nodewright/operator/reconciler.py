@@ -80,8 +80,9 @@ class Reconciler:
         plan = self._plan(cr, now)
         applied = await self._executor.apply(cr, source, plan)
         self._describe(cr, request, plan, applied)
+        tally, triggers = applied.tally, ",".join(request.triggers)
         _log.debug(
-            "pass of %s: %d nodes, %d writes, %d Jobs", name, applied.tally.nodes, applied.tally.writes, applied.tally.jobs,
+            "pass of %s (%s): %d nodes, %d writes, %d Jobs", name, triggers, tally.nodes, tally.writes, tally.jobs,
             extra={"cr": name},
         )  # fmt: skip
         return Result(requeue_after=self._next(plan, applied))

@@ -18,6 +18,7 @@ from nodewright.operator.snapshots import Catalog
 UNHURRIED_SECONDS: Final = 1.0
 """When a pass follows a change that is only progress."""
 _READY: Final = "Ready"
+_VERDICTS: Final = ("Complete", "Failed", "FailureTarget")
 _STARTING: Final = ("", "PodInitializing", "ContainerCreating")
 
 
@@ -165,16 +166,11 @@ def job_is_urgent(change: ChangeView[Job]) -> bool:
 
 
 def _outcome(job: Job) -> Hashable:
-    meta = job.metadata
-    true_now = frozenset(each.type for each in job.status.conditions if each.status == "True")
-    return (
-        meta.uid,
-        meta.deletion_timestamp,
-        job.spec.suspend,
-        job.status.failed,
-        true_now,
-        tuple(sorted(meta.labels.items())),
+    # Not the deletion's beginning: until the Job is gone its name is not free (JOB-8).
+    verdicts = frozenset(
+        each.type for each in job.status.conditions if each.status == "True" and each.type in _VERDICTS
     )
+    return (job.metadata.uid, job.spec.suspend, job.status.failed, verdicts, tuple(sorted(job.metadata.labels.items())))
 
 
 def pod_is_urgent(change: ChangeView[Pod]) -> bool:

@@ -73,7 +73,7 @@ async def test_a_patch_that_the_server_took_and_that_changed_nothing_is_not_sent
         decoded["status"].pop("pruned", None)
         return await real(resource, name, decoded, kind, **more)
 
-    bench.api.patch = pruning  # type: ignore[method-assign]
+    bench.api.patch = pruning  # type: ignore[method-assign, assignment]
     for _ in range(4):
         await anyio.sleep(2)
         await offer(bench, Draft(pruned=1))

@@ -149,14 +149,6 @@ def pod(*init: Any, **status: Any) -> Pod:
         {"status": {"conditions": [{"type": "FailureTarget", "status": "True"}]}},
         {"status": {"failed": 1}},
         {"spec": {"suspend": True}},
-        {
-            "metadata": {
-                "name": "j",
-                "uid": "u",
-                "labels": {keys.LABEL_NAME: "cr"},
-                "deletionTimestamp": "2026-01-01T00:00:00Z",
-            }
-        },
     ],
 )
 def test_a_job_that_ended_or_failed_an_attempt_is_urgent(ended: dict[str, Any]) -> None:
@@ -167,7 +159,12 @@ def test_a_job_that_went_is_urgent_since_its_name_is_free() -> None:
     assert triggers.job_is_urgent(Change(job(), None))
 
 
-def test_a_job_that_was_made_or_started_or_marked_can_wait() -> None:
+def test_a_job_that_was_made_or_started_or_marked_or_begins_to_go_can_wait() -> None:
+    labels = {keys.LABEL_NAME: "cr"}
+    going = {"name": "j", "uid": "u", "labels": labels, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert not triggers.job_is_urgent(Change(job(), job(metadata=going)))
+    nearly = {"status": {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}}
+    assert not triggers.job_is_urgent(Change(job(), job(**nearly)))
     marked = {"name": "j", "uid": "u", "labels": {keys.LABEL_NAME: "cr"}, "annotations": {keys.STATE_RECORDED: "true"}}
     assert not triggers.job_is_urgent(Change(None, job()))
     assert not triggers.job_is_urgent(Change(job(), job(status={"active": 1, "startTime": "2026-01-01T00:00:00Z"})))
