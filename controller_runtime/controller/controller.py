@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeVar, assert_never
 
-from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from controller_runtime.controller.result import Reconcile, Result, TerminalError
@@ -135,7 +134,7 @@ class Controller:
             await self._wait_for_sources()
             async with asyncio.TaskGroup() as group:
                 for number in range(self._concurrency):
-                    group.create_task(self._work(), name=f"{self.name} worker {number}", context=contextvars.Context())
+                    group.create_task(self._work(), name=f"{self.name} worker {number}")
         finally:
             self._running = False
 
@@ -182,9 +181,9 @@ class Controller:
             self._metrics.stopped()
 
     async def _traced_pass(self, request: Request) -> _Outcome:
+        """Run one pass in a span that is a root, since this task began with an empty context."""
         with self._tracer.start_as_current_span(
             self._span_name,
-            context=otel_context.Context(),
             attributes={
                 "controller.name": self.name,
                 "controller.request.name": request.key,

@@ -17,6 +17,7 @@ import anyio
 _logger = logging.getLogger(__name__)
 _STILL_WAITING_SECONDS = 30.0
 _FLUSH_SECONDS = 5.0
+_FLUSH_GRACE_SECONDS = 0.5
 
 
 class Stage(IntEnum):
@@ -128,9 +129,10 @@ class StageGroup:
         for part in self._parts:
             if isinstance(part.runnable, Flushable) and part.name in self.still_running:
                 await self._flush(part, part.runnable, min(_FLUSH_SECONDS, seconds / 2))
-        self._stopping = True
-        for task in self._tasks:
-            task.cancel()
+        if not self._stopping:
+            self._stopping = True
+            for task in self._tasks:
+                task.cancel()
         with anyio.move_on_after(max(seconds, 0.05)):
             await self._ended.wait()
         return self._ended.is_set()
@@ -138,7 +140,8 @@ class StageGroup:
     @staticmethod
     async def _flush(part: Part, flushable: Flushable, seconds: float) -> None:
         try:
-            with anyio.move_on_after(max(seconds, 0.0)):
+            # The part keeps the time itself; this is for one that does not.
+            with anyio.move_on_after(max(seconds, 0.0) + _FLUSH_GRACE_SECONDS):
                 await flushable.flush(seconds)
         except Exception:
             _logger.exception("%s could not be flushed", part.name)

@@ -298,6 +298,18 @@ async def test_with_the_api_server_down_ten_thousand_events_stay_in_bounds() -> 
     assert ("default", "node-9999") in {(namespace, name.split(".")[0]) for namespace, name in server.events}
 
 
+async def test_an_event_dropped_for_lack_of_room_does_not_swallow_the_next_of_its_kind() -> None:
+    server = EventServer()
+    subject = EventRecorder(server, "acme.com/operator", "pod-1", clock=LoopClock(), capacity=1)
+    say(subject, reason="First")
+    say(subject, reason="Second")
+    async with writing(subject):
+        await asyncio.sleep(1)
+        say(subject, reason="First")
+        await asyncio.sleep(1)
+    assert [event["reason"] for event in server.events.values()] == ["Second", "First"]
+
+
 async def test_an_unreachable_server_is_given_up_on_after_twelve_tries() -> None:
     server, drops = EventServer(), Drops()
     server.fail = away
@@ -337,12 +349,16 @@ async def test_an_answer_lost_on_the_way_makes_no_second_event() -> None:
         return answer
 
     server.create = lost_once  # type: ignore[method-assign]
-    subject = recorder(server)
+    drops = Drops()
+    subject = recorder(server, drops)
     async with writing(subject):
         say(subject)
         await asyncio.sleep(60)
-    assert len(server.events) == 1
-    assert server.requests == ["create", "create"]
+        say(subject)
+        await asyncio.sleep(60)
+    assert server.requests == ["create", "create", "patch"]
+    assert server.only["series"]["count"] == 2
+    assert drops == {"written": 2}
 
 
 @pytest.mark.parametrize("error", [Forbidden(status=403), NotFound(status=404)])

@@ -277,7 +277,7 @@ async def test_the_lease_is_released_although_the_run_is_cancelled() -> None:
 
 
 @looptime
-async def test_the_recorder_is_flushed_last_and_for_five_seconds_at_most() -> None:
+async def test_the_recorder_is_flushed_last_and_for_five_and_a_half_seconds_at_most() -> None:
     """Trap 46."""
     log: Log = []
     subject = manager()
@@ -287,7 +287,34 @@ async def test_the_recorder_is_flushed_last_and_for_five_seconds_at_most() -> No
     async with running(subject):
         await asyncio.sleep(1)
     assert log[3:] == ["-leader", "-cache", "flush", "-recorder"]
-    assert now() == pytest.approx(6)
+    assert now() == pytest.approx(6.5)
+
+
+@looptime
+async def test_a_stop_during_a_loss_cancels_the_workers_only_once() -> None:
+    """Trap 28: a second cancellation would cut off a worker's clean-up."""
+    log: Log = []
+
+    class CleansUp:
+        name = "worker"
+
+        async def run(self) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(2)
+                log.append("cleaned up")
+
+    election = Election(log)
+    subject = manager(election)
+    subject.add(CleansUp(), Stage.LEADER)
+    election.win()
+    async with running(subject):
+        await asyncio.sleep(1)
+        election.lose()
+        await asyncio.sleep(1)
+        subject.stop()
+    assert log == ["seek", "cleaned up", "release"]
 
 
 @looptime

@@ -80,6 +80,15 @@ async def test_an_add_raises_the_priority_of_a_pending_key_and_never_lowers_it()
     assert (await work.get()).key == "raised"
 
 
+async def test_a_later_add_does_not_lower_the_priority_of_a_key_that_waits() -> None:
+    work = queue()
+    work.add("normal", after=1)
+    work.add("waiting", after=2, priority=Priority.HIGH)
+    work.add("waiting", after=1, priority=Priority.LOW)
+    await asyncio.sleep(1)
+    assert [(await work.get()).key for _ in range(2)] == ["waiting", "normal"]
+
+
 async def test_a_delayed_key_comes_out_at_its_time() -> None:
     work = queue()
     work.add("a", after=60)
