@@ -34,7 +34,7 @@ def _follow(
     current = entries.get(wanted)
     if not others and (current is None or current.state is not State.UNKNOWN):
         return entries
-    idle = {e.key for e in others if _never_started(e) and label_of.get(e.key) not in job_labels}
+    idle = {e.key for e in others if not e.begun and label_of.get(e.key) not in job_labels}
     remaining = [e for e in others if e.key not in idle]
     result = {key: e for key, e in entries.items() if key not in idle}
     if current is None:
@@ -56,10 +56,6 @@ def _ran_since(other: Entry, current: Entry) -> bool:
         return True
     behind = other.stage in (Stage.APPLY, Stage.UPGRADE) and other.state is not State.COMPLETE
     return behind and not (current.stage in (Stage.APPLY, Stage.UPGRADE) and current.state is not State.COMPLETE)
-
-
-def _never_started(entry: Entry) -> bool:
-    return entry.stage in (Stage.APPLY, Stage.UPGRADE) and entry.state is State.IN_PROGRESS and not entry.run
 
 
 def _recency(entry: Entry) -> tuple[int, bool]:

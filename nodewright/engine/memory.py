@@ -5,6 +5,7 @@ Losing it costs time, never correctness: everything is worked out again from the
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from nodewright.api import keys
 from nodewright.api.nodewright import NodeWrightSpec
@@ -14,20 +15,23 @@ from nodewright.engine.node_plan import Context, Mode, NodeOutcome, plan_node
 from nodewright.engine.ordering import complete_by_state, selects
 from nodewright.engine.rollout import Decision
 from nodewright.engine.scope import Scope
+from nodewright.engine.status import PassResult
 from nodewright.model.objects import Job, Node, Pod
+from nodewright.model.plan import Plan
 from nodewright.model.reason import Reason
-from nodewright.model.snapshot import CR, PlanSettings
+from nodewright.model.snapshot import CR, PlanSettings, Snapshot
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class NodeRecord:
-    """The latest results for one node, each with the inputs it was made from."""
+    """The latest results for one node, each with the inputs it was made from. `seen` is the number of the pass that found the node."""
 
     node: Node
     label: str
-    selected: bool
-    carries: bool
     metadata_name: str
+    selected: bool = False
+    carries: bool = False
+    seen: int = 0
     jobs: tuple[Job, ...] = ()
     pods: tuple[Pod, ...] = ()
     held: Mapping[str, Reason] | None = None
@@ -37,40 +41,131 @@ class NodeRecord:
     outcome: NodeOutcome | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """A pass that had nothing to do, and what it read beside nodes, their Jobs and their pods: while none of it changes, neither does the plan."""
+
+    inputs: tuple[Any, ...]
+    result: PassResult
+    urgent: bool
+    wake_at: float | None
+
+    @staticmethod
+    def of(snapshot: Snapshot, plan: Plan, result: PassResult, *, urgent: bool) -> "Quiet | None":
+        """The pass, if it is one to keep."""
+        wrote = plan.configmaps or plan.nodes or plan.job_deletes or plan.configmap_deletes or plan.events
+        if wrote or result.held or _passing(snapshot):
+            return None
+        return Quiet(_read(snapshot), result, urgent, plan.wake_at)
+
+    def holds(self, snapshot: Snapshot, now: float) -> bool:
+        """Whether a pass would find the same; nodes, Jobs and pods are for the caller to compare."""
+        if _passing(snapshot) or (self.wake_at is not None and now >= self.wake_at):
+            return False
+        return snapshot.cr is self.result.cr and _read(snapshot) == self.inputs
+
+
+def _passing(snapshot: Snapshot) -> bool:
+    """Something that a pass does not keep: writes under way or refused lately."""
+    return bool(snapshot.busy or snapshot.refused or snapshot.unproven)
+
+
+def _read(snapshot: Snapshot) -> tuple[Any, ...]:
+    """Compared element by element: the same object is equal without a look inside."""
+    name = snapshot.cr.name
+    return (tuple(snapshot.crs), snapshot.jobs_of(name), snapshot.configmaps_of(name), snapshot.metadata_of(name))
+
+
 @dataclass(slots=True)
 class CrMemory:
-    """One CR's results. A new generation starts anew."""
+    """One CR's results. A new generation starts anew.
+
+    `selected` has the facts of the nodes in the selection, `unselected` the records of all others; `labels` and `metadata_names` belong to all nodes
+    and to the selected ones.
+    """
 
     scope: Scope
-    records: dict[str, NodeRecord] = field(default_factory=dict)
+    selected: dict[str, NodeFacts] = field(default_factory=dict)
+    unselected: dict[str, NodeRecord] = field(default_factory=dict)
+    labels: set[str] = field(default_factory=set)
+    metadata_names: set[str] = field(default_factory=set)
     said: set[tuple[str, str, str]] = field(default_factory=set)
     held: Mapping[str, Reason] = field(default_factory=dict)
+    quiet: Quiet | None = None
+    records: dict[str, NodeRecord] = field(default_factory=dict)
+    passes: int = 0
 
-    def record(self, node: Node) -> NodeRecord:
-        """The record of a node; selection is looked at again when the node changed (ROL-1)."""
+    def hold(self, held: Mapping[str, Reason]) -> bool:
+        """Take over what keeps packages from starting; whether it is something else than before."""
+        if held == self.held:
+            return False
+        self.held = held
+        return True
+
+    def look(self, snapshot: Snapshot) -> bool:
+        """Look at every node, its Jobs and its pods, and make facts anew of what changed; whether anything did."""
+        self.passes += 1
+        changed, passes, records, held, cr = False, self.passes, self.records, self.held, snapshot.cr.name
+        jobs_on, pods_on = snapshot.jobs_on, snapshot.pods_on
+        for node in snapshot.nodes:
+            record = records.get(node.metadata.name)
+            if record is None or record.node is not node:
+                record, changed = self._meet(node), True
+            record.seen = passes
+            jobs, pods = jobs_on(cr, record.label), pods_on(cr, record.label)
+            if record.jobs is jobs and record.pods is pods and record.held is held:
+                continue
+            record.jobs, record.pods, record.held, record.outcome, changed = jobs, pods, held, None, True
+            if record.selected:
+                record.facts = self.selected[node.metadata.name] = evaluate(self.scope, node, jobs, pods, held)
+        if len(records) > len(snapshot.nodes):
+            self._forget_missing()
+            changed = True
+        return changed
+
+    def _meet(self, node: Node) -> NodeRecord:
+        """A node that is new or has changed: its selection is looked at again (ROL-1), its facts are void."""
         name = node.metadata.name
-        found = self.records.get(name)
-        if found is None:
-            found = self.records[name] = NodeRecord(
-                node, keys.label_value(name), False, False, keys.node_metadata_configmap_name(cr=self.scope.name, node=name)
-            )
-        elif found.node is node:
-            return found
-        found.node = node
-        found.facts = None
-        found.selected = selects(self.scope.spec, node)
-        found.carries = carries(self.scope.keys, node)
-        return found
+        record = self.records.get(name)
+        if record is None:
+            metadata = keys.node_metadata_configmap_name(cr=self.scope.name, node=name)
+            record = self.records[name] = NodeRecord(node, keys.label_value(name), metadata)
+            self.labels.add(record.label)
+            self.unselected[name] = record
+        selected = selects(self.scope.spec, node)
+        if selected is not record.selected:
+            self._move(record, selected=selected)
+        record.node, record.carries = node, carries(self.scope.keys, node)
+        record.held = record.facts = record.outcome = None
+        return record
 
-    def facts(self, record: NodeRecord, jobs: tuple[Job, ...], pods: tuple[Pod, ...]) -> NodeFacts:
-        """The node's facts, made anew only when the node, its Jobs, its pods or what holds packages changed."""
-        if record.facts is None or record.jobs is not jobs or record.pods is not pods or record.held is not self.held:
-            record.facts = evaluate(self.scope, record.node, jobs, pods, self.held)
-            record.jobs, record.pods, record.held, record.outcome = jobs, pods, self.held, None
-        return record.facts
+    def _move(self, record: NodeRecord, *, selected: bool) -> None:
+        record.selected, name = selected, record.node.metadata.name
+        if selected:
+            del self.unselected[name]
+            self.metadata_names.add(record.metadata_name)
+        else:
+            self.unselected[name] = record
+            self.selected.pop(name, None)
+            self.metadata_names.discard(record.metadata_name)
 
-    def outcome(self, context: Context, record: NodeRecord, facts: NodeFacts, decision: Decision) -> NodeOutcome:
-        """The node's part of the plan; one that has nothing to do is kept until its facts, its decision or its next deadline come."""
+    def _forget_missing(self) -> None:
+        """Forget nodes that are gone (ROL-19)."""
+        for name, record in list(self.records.items()):
+            if record.seen != self.passes:
+                if record.selected:
+                    self._move(record, selected=False)
+                del self.unselected[name]
+                self.labels.discard(record.label)
+                del self.records[name]
+
+    def outcomes(self, context: Context, decisions: Mapping[str, Decision], otherwise: Decision) -> dict[str, NodeOutcome]:
+        """The parts of the plan, node by node."""
+        records = self.records
+        return {name: self._outcome(context, records[name], facts, decisions.get(name, otherwise)) for name, facts in self.selected.items()}
+
+    def _outcome(self, context: Context, record: NodeRecord, facts: NodeFacts, decision: Decision) -> NodeOutcome:
+        """One that has nothing to do is kept until its facts, its decision or its next deadline come."""
         kept = record.outcome
         if (
             kept is not None
@@ -84,12 +179,6 @@ class CrMemory:
         record.decision, record.mode = decision, context.mode
         return record.outcome
 
-    def drop_missing(self, names: set[str]) -> None:
-        """Forget nodes that are gone (ROL-19)."""
-        if len(self.records) > len(names):
-            for name in [n for n in self.records if n not in names]:
-                del self.records[name]
-
 
 class Memory:
     """The memory of all CRs, and completeness of predecessors by node."""
@@ -102,7 +191,8 @@ class Memory:
     def of(self, cr: CR, spec: NodeWrightSpec) -> CrMemory:
         """The memory of the CR at its current generation."""
         found = self._crs.get(cr.name)
-        if found is None or found.scope.spec is not spec or found.scope.uid != cr.meta.uid or found.scope.generation != cr.meta.generation:
+        same = found is not None and found.scope.spec is spec and found.scope.uid == cr.meta.uid and found.scope.generation == cr.meta.generation
+        if found is None or not same:
             found = self._crs[cr.name] = CrMemory(Scope.of(cr, spec, self._settings))
         return found
 

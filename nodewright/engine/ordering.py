@@ -61,13 +61,14 @@ def complete_by_state(cr: str, spec: NodeWrightSpec, node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What predecessors hold: `barrier` every node, `on` a node each."""
+    """What predecessors hold: `barrier` every node, `on` a node each; `free` if there are none."""
 
     barrier: Reason | None
     on: Callable[[Node], Reason | None]
+    free: bool = False
 
 
-_FREE = Turn(None, lambda _node: None)
+_FREE = Turn(None, lambda _node: None, free=True)
 Completeness = Callable[[CR, NodeWrightSpec, Node], bool]
 
 

@@ -60,6 +60,7 @@ class Scope:
     keys: NodeKeys
     order: tuple[str, ...]
     obstacles: Obstacles
+    mounts: bool  # a package has a ConfigMap
     labels: Mapping[str, str]  # package label of Jobs (CON-14) → package name, for the versions of the spec
 
     @staticmethod
@@ -74,6 +75,7 @@ class Scope:
             keys=NodeKeys.of(cr.meta.name),
             order=package_order(spec.packages),
             obstacles=obstacles(spec, cr.faults),
+            mounts=any(package.config_map for package in spec.packages.values()),
             labels={package_label(name, package.version): name for name, package in spec.packages.items()},
         )
 

@@ -67,7 +67,7 @@ def package_facts(
     if entry is None:
         entry, begun, stage = first_entry(scope, name), False, Stage.APPLY
     else:
-        begun = not (entry.stage in (Stage.APPLY, Stage.UPGRADE) and entry.state is State.IN_PROGRESS and not entry.run)
+        begun = entry.begun
         following = next_stage(entry)
         if following is None and not owes_interrupt(entry, package):
             return PackageFacts(name, Progress.COMPLETE, entry, entry.stage, begun=True)

@@ -165,6 +165,11 @@ def buckets(result: PassResult) -> dict[str, list[str]]:
     return named | {label: by_status[status] for status, label in _BUCKETS if status in by_status}
 
 
+def long_lists(result: PassResult) -> dict[str, tuple[str, ...]]:
+    """The buckets whose names the message leaves out for their number (ROL-22)."""
+    return {bucket: tuple(names) for bucket, names in buckets(result).items() if len(names) > NAMES_SHOWN}
+
+
 def ready_message(result: PassResult) -> str:
     """ROL-22's text."""
     parts = buckets(result)
@@ -183,7 +188,7 @@ def wanted_conditions(result: PassResult) -> Iterable[Wanted]:
     """Every condition that holds now (ROL-22 to ROL-23)."""
     complete = result.cr_status is Status.COMPLETE
     yield Wanted("Ready", ready_message(result), _READY_REASON[result.cr_status], status=complete)
-    running = sorted({p.name for one in result.facts.values() if one.unfinished for p in one.packages if p.view is not None and not p.view.job.finished})
+    running = _running(result)
     if running:
         yield Wanted("ApplyPackage", f"stages run of {', '.join(running)}")
     ignored = [name for name, one in result.facts.items() if one.ignored]
@@ -207,6 +212,15 @@ def wanted_conditions(result: PassResult) -> Iterable[Wanted]:
     stalled = _stalled(result, malformed=malformed, stopped=bool(stopped))
     if stalled is not None:
         yield stalled
+
+
+def _running(result: PassResult) -> list[str]:
+    """The packages of which a stage runs, or starts in this pass: between two stages of a package the condition does not blink."""
+    names = {
+        p.name for one in result.facts.values() if one.unfinished for p in one.packages if p.view is not None and not p.view.job.finished
+    }
+    names.update(create.package for o in result.outcomes.values() for create in o.plan.creates)
+    return sorted(names)
 
 
 def _tainted(result: PassResult, names: list[str]) -> str:

@@ -82,6 +82,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         """The entry's key in node state."""
         return f"{self.name}|{self.version}"
 
+    @property
+    def begun(self) -> bool:
+        """A stage of it was started: more than a note that one is due (LIF-12)."""
+        return not (self.stage in (Stage.APPLY, Stage.UPGRADE) and self.state is State.IN_PROGRESS and not self.run)
+
     def at(self, stage: Stage, state: State) -> bool:
         """Whether the entry is exactly there."""
         return self.stage is stage and self.state is state

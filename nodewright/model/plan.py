@@ -160,11 +160,13 @@ class StatusDraft:
 
     `cr_status` is the CR Status (ROL-21); a change of it is written within 1 s whatever the size (CON-6), and so is an `urgent` draft: one whose
     batch state must have landed before the next pick (ROL-11, ROL-15). `build()` is pure and costs O(nodes).
+    `long_lists()` has the lists that ROL-22's message leaves out for their length: bucket to all its names, sorted; to be logged once per change.
     """
 
     cr_status: str
     build: Callable[[], dict[str, Any]]
     urgent: bool = False
+    long_lists: Callable[[], Mapping[str, tuple[str, ...]]] = lambda: {}
 
 
 class FinalizerChange(StrEnum):

@@ -5,7 +5,7 @@ in the executor's order, as far as the test lets it, and plays Job controller an
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from nodewright.model.plan import ConfigMapWrite, Event, FinalizerChange, JobDel
 from nodewright.model.snapshot import CR, Answer, PlanSettings, Snapshot
 from tests.unit.engine.machines import Machines
 
+T = TypeVar("T", Job, Pod)
 replace = msgspec.structs.replace
 SETTINGS = PlanSettings(agent_image="agent:1.0.0", version="9.9.9")
 CR_NAME = "tuning"
@@ -181,12 +182,13 @@ class World(Machines):
 
     def snapshot(self, cr: str = CR_NAME) -> Snapshot:
         """What a pass of the CR reads now."""
+        jobs, pods = _indexed(self.jobs.values()), _indexed(self.pods.values())
         return Snapshot(
             cr=self.crs[cr],
             crs=self._same(("crs",), self.crs.values()),
             nodes=self._same(("nodes",), self.nodes.values()),
-            jobs_on=lambda c, n: self._same(("jobs", c, n), (j for j in self.jobs.values() if _on(j, c, n))),
-            pods_on=lambda c, n: self._same(("pods", c, n), (p for p in self.pods.values() if _on(p, c, n))),
+            jobs_on=lambda c, n: self._same(("jobs", c, n), jobs.get((c, n), ())),
+            pods_on=lambda c, n: self._same(("pods", c, n), pods.get((c, n), ())),
             jobs_of=lambda c: self._same(("jobs", c), (j for j in self.jobs.values() if j.metadata.labels.get(keys.LABEL_NAME) == c)),
             configmaps_of=lambda c: self._same(("cm", c), (m for m in self.configmaps.values() if m.metadata.labels.get(keys.LABEL_NAME) == c)),
             metadata_of=lambda c: self._same(("meta", c), (m for m in self.configmaps.values() if m.metadata.labels.get(keys.NODE_META_LABEL) == c)),
@@ -383,6 +385,9 @@ def _merged(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[s
     return {key: value for key, value in {**old, **changes}.items() if value is not None}
 
 
-def _on(item: Job | Pod, cr: str, node: str) -> bool:
-    labels = item.metadata.labels
-    return labels.get(keys.LABEL_NAME) == cr and labels.get(keys.LABEL_NODE) == node
+def _indexed(items: Iterable[T]) -> dict[tuple[str, str], list[T]]:
+    found: dict[tuple[str, str], list[T]] = {}
+    for item in items:
+        labels = item.metadata.labels
+        found.setdefault((labels.get(keys.LABEL_NAME, ""), labels.get(keys.LABEL_NODE, "")), []).append(item)
+    return found
