@@ -12,7 +12,7 @@ from controller_runtime.transport import Client, ClientConfig, load_config
 
 def elector(config: ClientConfig, name: str, identity: str) -> LeaderElector:
     return LeaderElector(
-        config, "default", name, identity, lease_duration=3, renew_deadline=2, retry_period=0.5, user_agent="test"
+        config, "default", name, identity, lease_duration=12, renew_deadline=8, retry_period=0.5, user_agent="test"
     )
 
 
