@@ -143,6 +143,7 @@ class ModelServer:
         self.on_list: deque[Callable[[], bytes | None] | dict[str, Any] | Exception] = deque()
         self.streaming = True
         self._page_size = page_size
+        self._snapshots: dict[int, list[dict[str, Any]]] = {}
         self._uids = 0
 
     # --- what the cluster does --------------------------------------------------------------------------------
@@ -216,7 +217,10 @@ class ModelServer:
         if (odd := self._misbehave(self.on_list)) is not None:
             return odd
         start, version = (int(part) for part in continue_.split("@")) if continue_ else (0, self.version)
-        items = sorted(self.objects.values(), key=lambda item: str(item["metadata"]["name"]))
+        if not continue_:
+            # All pages of a list are of one moment, as etcd's are.
+            self._snapshots[version] = sorted(self.objects.values(), key=lambda item: str(item["metadata"]["name"]))
+        items = self._snapshots[version]
         size = (self._page_size or limit) if limit else len(items) + 1
         more = f"{start + size}@{version}" if start + size < len(items) else ""
         metadata = {"resourceVersion": str(version), "continue": more}

@@ -162,6 +162,10 @@ async def live(steps: list[tuple[Any, ...]], *, streaming: bool) -> None:
 @given(steps=st.lists(STEPS, max_size=40), streaming=st.booleans())
 @example(steps=[("own put", "b", "red"), ("cut",), ("remove", "b"), ("forget",), ("late answer", 0)], streaming=False)
 @example(steps=[("put", "b", "red"), ("remove", "b"), ("wait", 0.001), ("late answer", 0)], streaming=False)
+@example(
+    steps=[("heartbeat", "c"), ("wait", 0.0), ("put", "b", "red"), ("wait", 0.0), ("remove", "a")],
+    streaming=False,
+)
 def test_whatever_happens_the_store_becomes_the_server(steps: list[tuple[Any, ...]], *, streaming: bool) -> None:
     """Traps 5 to 11: deletes exactly once, nothing revived, never back in time, indexes always true."""
     loop = looptime.new_event_loop()
