@@ -107,6 +107,7 @@ class Stage:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
         await self.client.__aexit__(None, None, None)
+        await asyncio.sleep(0.3)  # TLS connections say goodbye
 
     def call(self, work: Coroutine[Any, Any, None], *, within: float) -> None:
         """Run a coroutine on the stage's loop and wait for it."""

@@ -144,6 +144,11 @@ class Observer:
         """Events of all namespaces."""
         return self._store("events")
 
+    def take(self, resource: Resource, answer: bytes) -> None:
+        """Take the answer of an own write into the picture."""
+        if resource.plural in self._informers:
+            self._store(resource.plural).observe(answer)
+
     def _tell(self, _change: Change[Thing]) -> None:
         self._moved.set()
         self._moved = asyncio.Event()

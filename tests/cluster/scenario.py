@@ -5,10 +5,10 @@ side by side; a test waits for its own, so that each claim is reported by itself
 """
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from controller_runtime.transport import ApiError, Client, NotFound, PatchType, Resource
@@ -42,9 +42,7 @@ class Play:
     def short_name(self) -> str:
         """For objects: short enough for a CR's name with a suffix, and for a person to recognise."""
         words = self.body.__name__.removeprefix("test_").replace("_", "-")
-        return f"{PurePath(self.body.__module__.replace('.', '/')).name.removeprefix('test_')[:6]}-{words}"[:34].strip(
-            "-"
-        )
+        return f"{words[:28].strip('-')}-{hashlib.sha256(self.name.encode()).hexdigest()[:4]}"
 
 
 def scenario(*, within: float = 90.0, exclusive: bool = False) -> Callable[[Body], Callable[["Stage"], None]]:
@@ -92,12 +90,23 @@ class Scenario:
 
     async def nodes(self, count: int, **labels: str) -> list[str]:
         """Nodes of this scenario, ``<name>-n0`` and on, with the label that ``selector`` selects."""
-        template = NodeTemplate(labels={"scenario": self.name, **labels})
+        template = self.template(**labels)
         names = [f"{self.name}-n{len(self._nodes) + number}" for number in range(count)]
         self._nodes += names
         for name in names:
             await self.stage.kubelets.add_node(name, template)
+        await self.until(lambda: all(self._is_ready(name) for name in names), "the cluster calls the new nodes ready")
         return names
+
+    def _is_ready(self, name: str) -> bool:
+        """Whether the node is there without the taint that every new node gets for a moment."""
+        node = self.observer.nodes.get(name)
+        taints = () if node is None else node.spec.get("taints", ())
+        return node is not None and all(taint["key"] != "node.kubernetes.io/not-ready" for taint in taints)
+
+    def template(self, **labels: str) -> NodeTemplate:
+        """What a node of this scenario is like."""
+        return NodeTemplate(labels={"scenario": self.name, **labels})
 
     @property
     def selector(self) -> dict[str, Any]:
@@ -121,7 +130,7 @@ class Scenario:
             "metadata": {"name": name, "annotations": dict(annotations or {})},
             "spec": {"nodeSelectors": self.selector, "packages": packages, **spec},
         }
-        await self.client.create(NODEWRIGHT, body)
+        self.observer.crs.observe(await self.client.create(NODEWRIGHT, body))
 
     async def edit(self, *, cr: str | None = None, **spec: Any) -> None:
         """Merge into the spec."""
@@ -136,12 +145,21 @@ class Scenario:
         """Merge patch as the administrator."""
         namespace = NAMESPACE if resource.namespaced else None
         subresource = "status" if status else None
-        await self.client.patch(resource, name, body, PatchType.MERGE, namespace=namespace, subresource=subresource)
+        answer = await self.client.patch(
+            resource, name, body, PatchType.MERGE, namespace=namespace, subresource=subresource
+        )
+        self.observer.take(resource, answer)  # what is awaited next is about the object as it is now
 
-    async def patch_node(self, name: str, *, labels: Mapping[str, str | None] = {}, **annotations: str | None) -> None:
-        """Merge labels, and annotations of ours by their name part."""
-        keys = {f"{KEY}/{key}": value for key, value in annotations.items()}
-        await self.merge(NODE, name, {"metadata": {"labels": labels, "annotations": keys}})
+    async def patch_node(
+        self,
+        name: str,
+        annotations: Mapping[str, str | None] | None = None,
+        *,
+        labels: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Merge annotations of ours by their name part, and labels."""
+        keys = {f"{KEY}/{key}": value for key, value in (annotations or {}).items()}
+        await self.merge(NODE, name, {"metadata": {"labels": dict(labels or {}), "annotations": keys}})
 
     async def taint(self, node: str, *taints: Mapping[str, str]) -> None:
         """Replace the node's taints."""
@@ -321,10 +339,10 @@ class Scenario:
             lines += [
                 f"  {c['type']}={c['status']} {c['reason']}: {c['message']}" for c in found.status.get("conditions", ())
             ]
-            for job in self.jobs(cr):
+            for job in (job for job in self.jobs(cr) if not job.is_true("Complete")):
                 conditions = [c["type"] for c in job.status.get("conditions", ()) if c["status"] == "True"]
                 lines.append(f"  Job {job.name} {conditions} suspend={job.spec.get('suspend')} going={job.terminating}")
-            for pod in self.pods(cr):
+            for pod in (pod for pod in self.pods(cr) if pod.status.get("phase") != "Succeeded"):
                 lines.append(f"  Pod {pod.name} {pod.status.get('phase')} going={pod.terminating}")
             lines += [f"  Event {e.type} {e.reason}: {e.note}" for e in self.events(cr)]
         for name in self._nodes:
