@@ -67,7 +67,7 @@ class JobWrites:
         before = target.store.get(target.key)
         found = await self._cluster.refresh(target)
         held = f"Job/{create.name}"
-        if found is not None and found is not before and _is_ours(found, cr, create):
+        if found is not None and _is_ours(found, cr, create) and (found is not before or _of_this_run(found, create)):
             memory.answers.accepted(held)
             return None
         # Foreign, of another claim, out of scope, or known already and yet planned: never touched, and no reason to hurry.
@@ -130,6 +130,10 @@ def _version(target: Target[Job], meta: ObjectMeta) -> str:
     if held is not None and held.metadata is meta:
         return target.resource_version or meta.resource_version
     return meta.resource_version
+
+
+def _of_this_run(job: Job, create: JobCreate) -> bool:
+    return bool(create.run) and job.metadata.annotations.get(keys.RUN) == create.run
 
 
 def _is_ours(job: Job, cr: CR, create: JobCreate) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from controller_runtime.clock import Clock
-from controller_runtime.transport import BadRequest, Conflict, InternalError, Invalid, PatchType
+from controller_runtime.transport import BadRequest, InternalError, Invalid, PatchType
 from nodewright.model.objects import Node
 from nodewright.model.plan import NodeCondition, NodePlan
 from nodewright.operator import node_patch, resources
@@ -92,10 +92,7 @@ class NodeWrites:
             {"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]},
             {"op": "add", "path": "/status/conditions", "value": list(by_type.values())},
         ]
-        try:
-            await self._cluster.patch(target, body, PatchType.JSON, subresource="status")
-        except Conflict as error:  # pragma: no cover - the API server answers a failed test with 422
-            raise Stale(str(error)) from error
+        await self._cluster.patch(target, body, PatchType.JSON, subresource="status")
 
     def _entry(self, condition: NodeCondition, present: Any) -> dict[str, Any]:
         if condition.status is None:

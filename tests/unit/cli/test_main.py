@@ -1,8 +1,11 @@
 """The commands as a shell sees them: exit codes, streams, and no traceback (CLI-1, CON-26)."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import nodewright
 
@@ -59,3 +62,24 @@ def test_the_operators_process_carries_nothing_of_the_command_line() -> None:
         "import sys, nodewright.operator.app; print([m for m in sys.modules if m in ('typer', 'rich', 'click')])"
     )
     assert listed.stdout.strip() == "[]"
+
+
+def test_an_api_server_that_is_away_ends_nothing_and_sigterm_ends_it_cleanly(tmp_path: Path) -> None:
+    # CON-26: back to standby and on from there; exit code 0 after a clean stop
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}],"
+        " users: [{name: c, user: {token: t}}], contexts: [{name: c, context: {cluster: c, user: c}}]}"
+    )
+    environment = {"AGENT_IMAGE": "r/agent:1", "METRICS_PORT": "0", "PROBE_PORT": "0", "LOG_LEVEL": "info"}
+    command = [sys.executable, "-c", PROGRAM, "operator", "--kubeconfig", str(kubeconfig)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}) as running:
+        assert running.stderr is not None
+        begun = running.stderr.readline()
+        time.sleep(2)
+        assert running.poll() is None
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(timeout=20) == 0
+        rest = running.stderr.read()
+    assert "127.0.0.1:1" in begun
+    assert "Traceback" not in rest

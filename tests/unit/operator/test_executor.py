@@ -268,6 +268,28 @@ async def test_a_create_without_an_answer_is_tried_again_under_the_same_name_and
     assert bench.executor.refused("cr") == {}
 
 
+async def test_a_job_that_the_watch_brought_before_the_second_try_is_ours_by_its_run(bench: Bench) -> None:
+    # JOB-9, LIF-12a
+    bench.add_cr()
+    node = bench.add_node()
+    body = job_body("j1")
+    body["metadata"]["annotations"] = {keys.RUN: "r1"}
+    bench.api.put(resources.JOB, body)
+    bench.stores.jobs.observe(bench.api.raw(resources.JOB, "j1"))
+    assert (await apply(bench, Plan(nodes=(NodePlan(node=node, creates=(create(),)),)))).requeue_after is None
+    assert bench.executor.refused("cr") == {}
+
+
+async def test_a_job_of_ours_from_another_run_is_left_alone_and_shown(bench: Bench) -> None:
+    # JOB-9
+    bench.add_cr()
+    node = bench.add_node()
+    bench.add_job("j1")
+    await apply(bench, Plan(nodes=(NodePlan(node=node, creates=(create(),)),)))
+    assert bench.executor.refused("cr")["Job/j1"].reason == "AlreadyExists"
+    assert bench.api.writes("delete") == []
+
+
 async def test_a_foreign_job_of_that_name_is_never_touched_and_asked_for_ever_more_seldom(bench: Bench) -> None:
     # JOB-9, CON-13
     bench.add_cr()
