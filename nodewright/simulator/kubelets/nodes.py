@@ -76,6 +76,8 @@ class Nodes:
         self._nodes: dict[str, SimulatedNode] = {}
         self._beats: list[tuple[float, int, str, SimulatedNode]] = []
         self._numbers = itertools.count()
+        self._addresses: dict[str, str] = {}
+        """By name, kept for good: a machine that registers again has its address, which pods it still runs have in their status."""
         self._more = asyncio.Event()
 
     def get(self, name: str) -> SimulatedNode | None:
@@ -93,7 +95,9 @@ class Nodes:
         """
         if name in self._nodes:
             raise ValueError(f"node {name} is simulated already")
-        node = SimulatedNode(name, address_of(next(self._numbers)), new_boot_id(), template)
+        if name not in self._addresses:
+            self._addresses[name] = address_of(next(self._numbers))
+        node = SimulatedNode(name, self._addresses[name], new_boot_id(), template)
         self._nodes[name] = node
         try:
             await self._create(node)
