@@ -7,7 +7,7 @@ CR is kept, and it is built when it may be written. Relied on by the executor.
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
@@ -52,6 +52,8 @@ class _Lane:
     failures: int = 0
     fruitless: bytes = b""
     """A patch that the server took and that changed nothing: sent once only (trap 39)."""
+    told: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The lists of nodes that were logged last (ROL-22)."""
 
 
 class StatusWriter:
@@ -162,6 +164,7 @@ class StatusWriter:
     async def _publish(self, name: str, lane: _Lane, current: NodeWrightObject, draft: StatusDraft) -> None:
         status = draft.build()
         self._published(name, status)
+        _tell(name, lane, draft.long_lists())
         before = msgspec.json.decode(current.status)
         patch = difference(before if isinstance(before, dict) else {}, status)
         if not patch:
@@ -177,3 +180,11 @@ class StatusWriter:
         lane.last_write = anyio.current_time()
         written = await self._cluster.patch(target, body, PatchType.MERGE, subresource="status")
         lane.fruitless = encoded if written.metadata.resource_version == version else b""
+
+
+def _tell(name: str, lane: _Lane, lists: Mapping[str, tuple[str, ...]]) -> None:
+    """Log the lists of nodes that are too long for a condition's message, each once per change (ROL-22)."""
+    for bucket, nodes in lists.items():
+        if lane.told.get(bucket) != nodes:
+            _log.info("%d nodes %s: %s", len(nodes), bucket, ", ".join(nodes), extra={"cr": name})
+    lane.told = dict(lists)

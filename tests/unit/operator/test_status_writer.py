@@ -1,5 +1,6 @@
 """The CR status at its own pace (CON-6), in virtual time."""
 
+from functools import partial
 from typing import Any
 
 import anyio
@@ -60,6 +61,22 @@ async def test_an_equal_status_is_not_written(bench: Bench) -> None:
         await offer(bench, Draft(rollout=1))
         await anyio.sleep(2)
     assert len(writes(bench)) == 1
+
+
+async def test_a_list_too_long_for_the_message_is_logged_once_per_change(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    # ROL-22
+    caplog.set_level("INFO", logger="nodewright.operator.status_writer")
+    bench.add_cr()
+    many = tuple(f"n{number:02}" for number in range(11))
+    for number, names in enumerate((many, many, (*many[:-1], "x"))):
+        draft = Draft(rollout=number)
+        draft.draft = StatusDraft("in_progress", draft.draft.build, long_lists=partial(dict, {"in progress": names}))
+        await offer(bench, draft)
+        await anyio.sleep(2)
+    assert [record.getMessage()[:22] for record in caplog.records] == ["11 nodes in progress: "] * 2
+    assert caplog.records[0].getMessage().endswith("n09, n10")
 
 
 async def test_a_patch_that_the_server_took_and_that_changed_nothing_is_not_sent_again(bench: Bench) -> None:
