@@ -106,7 +106,9 @@ class BudgetHolds:
         self.most = max(self.most, len(self._under_way))
         allowed = self._allowed(moment.time)
         if not was and allowed is not None and len(self._under_way) > allowed:
-            self.broken.append(f"{_at(moment)}: {len(self._under_way)} nodes under way, {allowed} allowed: {sorted(self._under_way)}")
+            self.broken.append(
+                f"{_at(moment)}: {len(self._under_way)} nodes under way, {allowed} allowed: {sorted(self._under_way)}"
+            )
 
     def _is_under_way(self, name: str, picture: Picture) -> bool:
         node, cr = picture.nodes.get(name), picture.crs.get(self._cr)
@@ -167,12 +169,18 @@ class StateGoesForward:
         for key in before.keys() | after.keys():
             wrong = self._step(before.get(key), after.get(key), after, generation)
             if wrong:
-                self.broken.append(f"{_at(moment)}: {key} {wrong}: {_short(before.get(key))} -> {_short(after.get(key))}")
+                self.broken.append(
+                    f"{_at(moment)}: {key} {wrong}: {_short(before.get(key))} -> {_short(after.get(key))}"
+                )
 
     def _step(self, old: Entry | None, new: Entry | None, after: dict[str, Entry], generation: int) -> str:
         if new is None:
             return self._left(old or {}, after)
-        if new["state"] == "complete" and (old is None or not _done(old, new["stage"])) and new.get("run") not in self._completed:
+        if (
+            new["state"] == "complete"
+            and (old is None or not _done(old, new["stage"]))
+            and new.get("run") not in self._completed
+        ):
             return "reads complete and no Job of its run is"
         if old is None:
             return "" if ORDER[new["stage"]] == 0 and new["state"] == "in_progress" else "began in the middle"
@@ -210,7 +218,7 @@ def _short(entry: Entry | None) -> str:
 
 
 class JobsFollowState:
-    """LIF-12, JOB-3, LIF-7: the entry (stage, in_progress, run) is written before its Job, the mark after the outcome, dependencies first."""
+    """LIF-12, JOB-3, LIF-7: the entry with its run comes before the Job, the mark after the outcome, dependencies first."""
 
     def __init__(self, cr: str) -> None:
         self.broken: list[str] = []
@@ -224,7 +232,11 @@ class JobsFollowState:
         """See `Claim`."""
         if moment.kind == "NodeWright" and moment.name == self._cr and moment.new is not None:
             self._specs.setdefault(moment.new.metadata.generation, spec(moment.new))
-        if moment.kind == "Node" and moment.old is not None and (moment.new is None or moment.new.metadata.uid != moment.old.metadata.uid):
+        if (
+            moment.kind == "Node"
+            and moment.old is not None
+            and (moment.new is None or moment.new.metadata.uid != moment.old.metadata.uid)
+        ):
             self._gone[moment.old.metadata.uid] = moment.time
         if moment.kind != "Job":
             return
@@ -245,8 +257,14 @@ class JobsFollowState:
 
     def _created(self, claim: Claimed, entry: Entry | None, node: Node, moment: Moment) -> None:
         self.created += 1
-        if entry is None or (entry["stage"], entry["state"], entry.get("run")) != (claim.stage, "in_progress", claim.run):
-            self.broken.append(f"{_at(moment)}: created for {claim.stage}/{claim.run} while the entry reads {_short(entry)}")
+        if entry is None or (entry["stage"], entry["state"], entry.get("run")) != (
+            claim.stage,
+            "in_progress",
+            claim.run,
+        ):
+            self.broken.append(
+                f"{_at(moment)}: created for {claim.stage}/{claim.run} while the entry reads {_short(entry)}"
+            )
         packages = self._specs.get(claim.generation, {}).get("packages", {})
         for name, version in packages.get(claim.package, {}).get("dependsOn", {}).items():
             needed = entries(node, self._cr).get(f"{name}|{version}")
@@ -254,7 +272,11 @@ class JobsFollowState:
                 self.broken.append(f"{_at(moment)}: {claim.package} starts before {name} {version}: {_short(needed)}")
 
     def _was_marked(self, claim: Claimed, entry: Entry | None, moment: Moment) -> None:
-        open_ = entry is not None and (entry["stage"], entry.get("run"), entry["state"]) == (claim.stage, claim.run, "in_progress")
+        open_ = entry is not None and (entry["stage"], entry.get("run"), entry["state"]) == (
+            claim.stage,
+            claim.run,
+            "in_progress",
+        )
         if open_ and moment.new.condition("Complete"):
             self.broken.append(f"{_at(moment)}: marked before node state has its completion")
 
@@ -295,7 +317,7 @@ class OrdersAreUnique:
 
 
 class ForeignDataSurvives:
-    """Invariant 4, CON-11: what others wrote on nodes stays, at every moment. `planted` are annotations on every node; `counter` only rises."""
+    """Invariant 4, CON-11: what others wrote on nodes stays. `planted` are annotations on every node; `counter` only rises."""
 
     def __init__(self, planted: dict[str, str], counter: str) -> None:
         self.broken: list[str] = []
@@ -313,7 +335,9 @@ class ForeignDataSurvives:
         if moment.old is not None and moment.old.metadata.uid == moment.new.metadata.uid:
             if int(found.get(self._counter, 0)) < int(moment.old.metadata.annotations.get(self._counter, 0)):
                 self.broken.append(f"{_at(moment)}: foreign counter went back")
-            if moment.old.spec.taints != moment.new.spec.taints and self._foreign(moment.old) - self._foreign(moment.new):
+            if moment.old.spec.taints != moment.new.spec.taints and self._foreign(moment.old) - self._foreign(
+                moment.new
+            ):
                 self.broken.append(f"{_at(moment)}: a foreign taint is gone")
 
     @staticmethod
@@ -332,7 +356,11 @@ class StatusIsTrue:
 
     def see(self, moment: Moment, picture: Picture) -> None:
         """See `Claim`."""
-        if moment.kind == "Node" and moment.new is not None and (moment.old is None or moment.old.metadata.uid != moment.new.metadata.uid):
+        if (
+            moment.kind == "Node"
+            and moment.new is not None
+            and (moment.old is None or moment.old.metadata.uid != moment.new.metadata.uid)
+        ):
             self._since[moment.new.metadata.uid] = moment.time
         if moment.kind != "NodeWright" or moment.name != self._cr or moment.new is None or moment.old is None:
             return
@@ -343,7 +371,11 @@ class StatusIsTrue:
             for name, batch in _batches(old).items():
                 if _batches(new).get(name, batch) < batch:
                     self.broken.append(f"{_at(moment)}: batch of {name} went back from {batch}")
-        if new.get("status") == "complete" and old.get("status") != "complete" and new.get("observedGeneration") == moment.new.metadata.generation:
+        if (
+            new.get("status") == "complete"
+            and old.get("status") != "complete"
+            and new.get("observedGeneration") == moment.new.metadata.generation
+        ):
             self._complete(moment, picture)
 
     def _complete(self, moment: Moment, picture: Picture) -> None:
@@ -353,7 +385,11 @@ class StatusIsTrue:
             if not selects(cr_spec, node) or moment.time - self._since.get(node.metadata.uid, 0.0) < EDIT_SECONDS:
                 continue
             state = entries(node, self._cr)
-            open_ = [key for key in wanted if (e := state.get(key)) is None or (e["stage"], e["state"]) != ("config", "complete")]
+            open_ = [
+                key
+                for key in wanted
+                if (e := state.get(key)) is None or (e["stage"], e["state"]) != ("config", "complete")
+            ]
             if open_:
                 self.broken.append(f"{_at(moment)}: reads complete while {node.name} has {open_} open")
 

@@ -106,7 +106,9 @@ class Journal:
 
     async def run(self) -> None:
         """Watch until cancelled; from the beginning of the cluster. RuntimeError when etcd ends the watch: the journal had a hole."""
-        body = {"create_request": {"key": _base64("/registry/"), "range_end": _base64("/registry0"), "start_revision": "1"}}
+        body = {
+            "create_request": {"key": _base64("/registry/"), "range_end": _base64("/registry0"), "start_revision": "1"}
+        }
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
         async with aiohttp.ClientSession(timeout=timeout) as session, session.post(self._url, json=body) as answer:
             answer.raise_for_status()

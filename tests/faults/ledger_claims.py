@@ -50,7 +50,9 @@ def history_of(moments: Sequence[Moment], cr: str) -> History:
     return history
 
 
-def check_ledger(ledger: Sequence[Entry], moments: Sequence[Moment], cr: str, signals: Signals, *, backoff_limit: int) -> Counter[str]:
+def check_ledger(
+    ledger: Sequence[Entry], moments: Sequence[Moment], cr: str, signals: Signals, *, backoff_limit: int
+) -> Counter[str]:
     """AssertionError when a stage ran twice, ran out of order, ran beside itself or too often; gives counts for a report."""
     history = history_of(moments, cr)
     steps = [e for e in ledger if e.cr == cr and e.container == f"{e.package}-{e.stage}"]
@@ -89,7 +91,9 @@ def _twice(steps: Sequence[Entry], history: History, signals: Signals) -> list[s
             claim = history.jobs.get(job)
             edited = claim is not None and history.gone_generation.get(job, 0) > claim.generation
             if not (by_hand or edited):
-                wrong.append(f"{'/'.join(unit)} ran {len(found)} times: pods {[e.pod for e in found]}, runs {[e.run for e in found]}")
+                wrong.append(
+                    f"{'/'.join(unit)} ran {len(found)} times: pods {[e.pod for e in found]}, runs {[e.run for e in found]}"
+                )
     return wrong
 
 
@@ -101,8 +105,14 @@ def _too_often(steps: Sequence[Entry], history: History, signals: Signals) -> li
         job = history.job_of_pod.get(entry.pod_uid, "")
         if entry.event is Event.END and entry.outcome == "succeeded" and entry.pod_uid not in signals.deleted:
             over.add(entry.pod_uid)
-        if entry.event is Event.START and job in history.completed and any(history.job_of_pod.get(pod) == job for pod in over):
-            wrong.append(f"{entry.pod} of {entry.node} started after {entry.package} {entry.stage} had succeeded in its Job")
+        if (
+            entry.event is Event.START
+            and job in history.completed
+            and any(history.job_of_pod.get(pod) == job for pod in over)
+        ):
+            wrong.append(
+                f"{entry.pod} of {entry.node} started after {entry.package} {entry.stage} had succeeded in its Job"
+            )
     return wrong
 
 
@@ -124,9 +134,15 @@ def _beside_itself(steps: Sequence[Entry], history: History, signals: Signals) -
         if entry.event is Event.END:
             alive.pop(entry.pod_uid, None)
         elif entry.event is Event.START:
-            others = [o for o in alive.values() if history.job_of_pod.get(o.pod_uid, "") not in signals.deleted and o.pod_uid not in signals.deleted]
+            others = [
+                o
+                for o in alive.values()
+                if history.job_of_pod.get(o.pod_uid, "") not in signals.deleted and o.pod_uid not in signals.deleted
+            ]
             if others:
-                wrong.append(f"{entry.node}: {entry.pod} ({entry.stage} {entry.version}) started while {[o.pod for o in others]} ran")
+                wrong.append(
+                    f"{entry.node}: {entry.pod} ({entry.stage} {entry.version}) started while {[o.pod for o in others]} ran"
+                )
             alive[entry.pod_uid] = entry
     return wrong
 

@@ -1,4 +1,4 @@
-"""How the claims read objects: spelled out here from the contract (CON-7, CON-10, CON-13 to CON-15), not taken from the operator's own code."""
+"""How the claims read objects: spelled out from the contract (CON-7, CON-10, CON-13 to CON-15), not taken from the operator."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache

@@ -6,6 +6,7 @@ so that the claims know which second run was asked for. Sizes come from the envi
 """
 
 import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -15,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from controller_runtime.testing.control_plane import ControlPlane, Programs
 from controller_runtime.transport import ApiError, Client, PatchType, Resource, TransportError, load_config
@@ -27,7 +28,7 @@ from nodewright.simulator.processes import Processes
 from nodewright.simulator.rules import parse_rule
 from tests.faults import claims, ledger_claims
 from tests.faults.audit_trail import Request, requests_of
-from tests.faults.journal import JSON_STORAGE, Journal
+from tests.faults.journal import JSON_STORAGE, Journal, Lease
 from tests.faults.reading import KEY, Signals, claimed, spec, status
 
 USER: Final = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
@@ -44,6 +45,12 @@ SCALE: Final = float(os.environ.get("NODEWRIGHT_FAULTS_SCALE", "1"))
 SEED: Final = int(os.environ.get("NODEWRIGHT_FAULTS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 """Of everything random in this run; printed with each test, so that a failure can be had again."""
 QUIET_SECONDS: Final = 3.0
+READY_SECONDS: Final = 60.0
+LEASE: Final = "nodewright-operator"
+FREE: Final = frozenset({"leases", "events", "tokenreviews", "subjectaccessreviews"})
+"""Writes that any replica may send at any time."""
+NOTED_SECONDS: Final = 0.5
+"""A request that was sent in time may be noted so much later on a busy machine."""
 
 
 def scaled(nodes: int) -> int:
@@ -59,7 +66,9 @@ def package(version: str = "1.0.0", **fields: Any) -> dict[str, Any]:
 class World:
     """See the module. Made by `open_world`; all methods belong to the loop of the test."""
 
-    def __init__(self, plane: ControlPlane, processes: Processes, client: Client, kubelets: Kubelets, journal: Journal) -> None:
+    def __init__(
+        self, plane: ControlPlane, processes: Processes, client: Client, kubelets: Kubelets, journal: Journal
+    ) -> None:
         self.plane = plane
         self.processes = processes
         self.client = client
@@ -67,7 +76,6 @@ class World:
         self.journal = journal
         self.signals = Signals()
         self.random = random.Random(SEED)
-        self.credentials: dict[str, str] = {}
         self.failing: claims.Expectation = lambda _node: set()
         self._kubeconfigs: dict[str, Path] = {}
         self._ports: dict[str, tuple[int, int]] = {}
@@ -75,10 +83,15 @@ class World:
 
     # --- operator ------------------------------------------------------------------------------------------------
 
-    async def start_operator(self, name: str = "operator-0", *, lead: bool = False) -> None:
-        """Start a replica, again too: the same pod name, token and ports. `lead`: return once it leads."""
+    async def start_operator(self, name: str = "operator-0", *, elect: bool = True, wait: bool = True) -> None:
+        """Start a replica, again too: the same pod name, token and ports. `wait`: return when it says that it is ready.
+
+        Without election a single replica works on at once after it was killed, instead of when its own old lease has run out.
+        """
         if name not in self._kubeconfigs:
-            self._kubeconfigs[name] = await asyncio.to_thread(self.plane.service_account_kubeconfig, NAMESPACE, SERVICE_ACCOUNT)
+            self._kubeconfigs[name] = await asyncio.to_thread(
+                self.plane.service_account_kubeconfig, NAMESPACE, SERVICE_ACCOUNT
+            )
             self._ports[name] = (_free_port(), _free_port())
         metrics, probes = self._ports[name]
         environment = {
@@ -86,40 +99,67 @@ class World:
             "METRICS_PORT": f"127.0.0.1:{metrics}",
             "PROBE_PORT": f"127.0.0.1:{probes}",
             "JOB_BACKOFF_LIMIT": str(BACKOFF_LIMIT),
+            "LEADER_ELECT": str(elect).lower(),
         }
-        read = self._log_size(name)
-        await asyncio.to_thread(self.processes.start_operator, self._kubeconfigs[name], name=name, environment=environment)
-        if lead:
-            await self.wait_log(name, "this process leads", since=read, within=40.0)
-
-    def _log_size(self, name: str) -> int:
-        log = self.processes.log(name)
-        return log.stat().st_size if log.exists() else 0
-
-    async def wait_log(self, name: str, text: str, *, since: int, within: float) -> bool:
-        """Wait for a line of a replica's log; False after `within` seconds or when it has ended."""
-        deadline = time.monotonic() + within
-        while time.monotonic() < deadline:
-            log = self.processes.log(name)
-            if log.exists() and text.encode() in log.read_bytes()[since:]:
-                return True
-            if await asyncio.to_thread(self.processes.exit_code, name) is not None:
-                return False
+        await asyncio.to_thread(
+            self.processes.start_operator, self._kubeconfigs[name], name=name, environment=environment
+        )
+        deadline = time.monotonic() + READY_SECONDS
+        while wait and not await _answers_ok(probes, "/readyz"):
+            await asyncio.to_thread(self.processes.check_running, name)
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{name} is not ready within {READY_SECONDS:.0f} s\n{self.describe()}")
             await asyncio.sleep(0.1)
-        return False
 
     async def kill_operator(self, name: str = "operator-0") -> None:
         """SIGKILL."""
         await asyncio.to_thread(self.processes.kill, name)
 
     def leader(self) -> str:
-        """The holder of the lease, "" when it is free."""
-        lease = self.journal.now.leases.get("nodewright-operator")
-        return str((lease.spec if lease else {}).get("holderIdentity") or "")
+        """The replica that holds the lease, "" when it is free."""
+        return _replica(self.journal.now.leases.get(LEASE))
+
+    async def until_led(self, *, by: str | None = None, within: float = 60.0) -> str:
+        """Wait until a replica (that one) holds the lease; its name."""
+        await self.until(
+            lambda: self.leader() == by if by else self.leader(), f"{by or 'a replica'} leads", within=within
+        )
+        return self.leader()
 
     def requests(self) -> list[Request]:
         """All requests of the operator's user so far."""
         return requests_of(self.plane.audit_log, USER)
+
+    def credential(self, name: str) -> str:
+        """The ID of a replica's token, as the audit log has it."""
+        users = json.loads(self._kubeconfigs[name].read_text(encoding="utf-8"))["users"]
+        payload = users[0]["user"]["token"].split(".")[1]
+        return "JTI=" + str(json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["jti"])
+
+    def work_of(self, name: str) -> list[Request]:
+        """A replica's writes that need the lease: all but the lease itself, events, and reviews of who may read metrics."""
+        mine = self.credential(name)
+        return [r for r in self.requests() if r.credential == mine and r.is_write and r.resource not in FREE]
+
+    def holders(self) -> list[tuple[float, str]]:
+        """Who held the lease from when on; "" is nobody."""
+        found: list[tuple[float, str]] = []
+        for moment in self.journal.moments:
+            if moment.kind == "Lease" and moment.name == LEASE:
+                holder = _replica(moment.new)
+                if not found or found[-1][1] != holder:
+                    found.append((moment.time, holder))
+        return found
+
+    def written_without_lease(self) -> list[str]:
+        """Work that a replica wrote while the lease was another's: there must be none (trap 33)."""
+        holders, wrong = self.holders(), []
+        for name in self._kubeconfigs:
+            for request in self.work_of(name):
+                then = [holder for since, holder in holders if since < request.received - NOTED_SECONDS]
+                if then and then[-1] not in ("", name):
+                    wrong.append(f"{name} at {request.received:.3f}, when {then[-1]} led: {request}")
+        return wrong
 
     # --- nodes and the NodeWright --------------------------------------------------------------------------------
 
@@ -152,7 +192,7 @@ class World:
         """As `kubectl delete`: the claims are told first."""
         self.signals.deleted.add(thing.metadata.uid)
         resource = JOB if isinstance(thing, Job) else POD
-        propagation = "Background" if isinstance(thing, Job) else None
+        propagation: Literal["Background"] | None = "Background" if isinstance(thing, Job) else None
         with contextlib.suppress(ApiError, TransportError):
             await self.client.delete(
                 resource, thing.metadata.name, namespace=NAMESPACE, uid=thing.metadata.uid, propagation=propagation
@@ -181,7 +221,9 @@ class World:
 
     def completed_nodes(self) -> int:
         """Nodes whose Status is complete."""
-        return sum(n.metadata.annotations.get(f"{KEY}/status_{CR}") == "complete" for n in self.journal.now.nodes.values())
+        return sum(
+            n.metadata.annotations.get(f"{KEY}/status_{CR}") == "complete" for n in self.journal.now.nodes.values()
+        )
 
     async def until_settled(self, *, within: float) -> None:
         """Wait until the CR's Status for its generation is final and every node has its outcome."""
@@ -191,7 +233,10 @@ class World:
             if cr is None:
                 return False
             seen = status(cr)
-            if seen.get("observedGeneration") != cr.metadata.generation or seen.get("status") not in ("complete", "erroring"):
+            if seen.get("observedGeneration") != cr.metadata.generation or seen.get("status") not in (
+                "complete",
+                "erroring",
+            ):
                 return False
             try:
                 claims.check_end(self.journal.now, CR, self.failing)
@@ -247,7 +292,7 @@ class World:
         for _ in range(5):
             await asyncio.sleep(QUIET_SECONDS)
             since = time.time() - QUIET_SECONDS
-            writes = [r for r in self.requests() if r.is_write and r.received > since and r.resource not in ("leases", "tokenreviews")]
+            writes = [r for r in self.requests() if r.is_write and r.received > since and r.resource != "leases"]
             if not writes:
                 return
         raise AssertionError(f"the operator goes on writing when nothing changes: {writes[:10]}")
@@ -258,9 +303,15 @@ class World:
         lines = ["", f"--- seed {SEED}, {time.monotonic() - self._began:.0f} s"]
         cr = now.crs.get(CR)
         if cr is not None:
-            shown = {k: v for k, v in status(cr).items() if k not in ("nodeState", "conditions", "nodeStatus", "nodePriority", "nodeOrder")}
+            shown = {
+                k: v
+                for k, v in status(cr).items()
+                if k not in ("nodeState", "conditions", "nodeStatus", "nodePriority", "nodeOrder")
+            }
             lines.append(f"generation {cr.metadata.generation} {json.dumps(shown)}")
-            lines += [f"  {c['type']}={c['status']} {c['reason']}: {c['message']}" for c in status(cr).get("conditions", ())]
+            lines += [
+                f"  {c['type']}={c['status']} {c['reason']}: {c['message']}" for c in status(cr).get("conditions", ())
+            ]
             lines.append(f"  spec {json.dumps(spec(cr))}")
         for node in sorted(now.nodes.values(), key=lambda one: one.name):
             if node.metadata.annotations.get(f"{KEY}/status_{CR}") != "complete":
@@ -277,6 +328,24 @@ class World:
         lines = lines[:80]
         lines += [self.processes.log_tail(name, 25) for name in self._kubeconfigs]
         return "\n".join(lines)
+
+
+def _replica(lease: Lease | None) -> str:
+    """The pod name in front of the holder's identity."""
+    return str((lease.spec if lease else {}).get("holderIdentity") or "").partition("_")[0]
+
+
+async def _answers_ok(port: int, path: str) -> bool:
+    try:
+        async with asyncio.timeout(2.0):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                writer.write(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+                return b" 200 " in await reader.readline()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False
 
 
 def _free_port() -> int:
@@ -303,9 +372,7 @@ async def open_world(programs: Programs, nodes: Sequence[str]) -> AsyncIterator[
             await asyncio.to_thread(install, plane)
             async with Client(await load_config(plane.admin_kubeconfig), user_agent="fault-tests") as client:
                 timing = Timing(step_seconds=0.2, look_seconds=0.2, speed=5.0)
-                kubelets = Kubelets(
-                    client, namespace=NAMESPACE, ledger=Ledger(), timing=timing, heartbeat_seconds=10.0
-                )
+                kubelets = Kubelets(client, namespace=NAMESPACE, ledger=Ledger(), timing=timing, heartbeat_seconds=10.0)
                 journal = Journal(plane.etcd_url)
                 world = World(plane, processes, client, kubelets, journal)
                 async with _running(kubelets.run(), journal.run(), world.touch_nodes()):
