@@ -37,7 +37,7 @@ class NodeRecord:
     held: Mapping[str, Reason] | None = None
     facts: NodeFacts | None = None
     decision: Decision | None = None
-    mode: Mode | None = None
+    orders: tuple[Mode, bool] | None = None
     outcome: NodeOutcome | None = None
 
 
@@ -166,17 +166,17 @@ class CrMemory:
 
     def _outcome(self, context: Context, record: NodeRecord, facts: NodeFacts, decision: Decision) -> NodeOutcome:
         """One that has nothing to do is kept until its facts, its decision or its next deadline come."""
-        kept = record.outcome
+        kept, orders = record.outcome, (context.mode, context.suspend)
         if (
             kept is not None
             and kept.plan.empty
-            and record.mode is context.mode
+            and record.orders == orders
             and (record.decision is decision or record.decision == decision)
             and (kept.wake_at is None or context.now < kept.wake_at)
         ):
             return kept
         record.outcome = plan_node(context, facts, decision)
-        record.decision, record.mode = decision, context.mode
+        record.decision, record.orders = decision, orders
         return record.outcome
 
 

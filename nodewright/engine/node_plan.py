@@ -14,7 +14,6 @@ from nodewright.engine.changes import restarted
 from nodewright.engine.cordon import releases
 from nodewright.engine.evidence import Verdict
 from nodewright.engine.facts import STAGE_REASONS, NodeFacts, Outcome, backs_off, is_stale
-from nodewright.engine.ordering import suspends_jobs
 from nodewright.engine.rollout import Decision, Role
 from nodewright.engine.scope import Scope
 from nodewright.engine.stages import PackageFacts, Progress, retry_at
@@ -82,6 +81,7 @@ class Context:
     snapshot: Snapshot
     mode: Mode
     now: float
+    suspend: bool = False  # unfinished Jobs are to be suspended (JOB-16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ def _job_deletes(context: Context, facts: NodeFacts, wakes: list[float]) -> tupl
 
 
 def _suspends(context: Context, facts: NodeFacts, leaving: set[str]) -> tuple[JobSuspend, ...]:
-    wanted = suspends_jobs(context.cr)
+    wanted = context.suspend
     if context.mode is Mode.DISABLED and not wanted:
         return ()
     return tuple(

@@ -73,7 +73,7 @@ class Engine:
         turns = _turns(turn, facts.values())
         decided = decide(compartment, facts.values(), state, common, turns=turns, busy=snapshot.busy, population=population)
 
-        context = Context(memory.scope, snapshot.cr, snapshot, mode, now)
+        context = Context(memory.scope, snapshot.cr, snapshot, mode, now, suspend=ordering.suspends_jobs(snapshot.cr))
         outcomes = memory.outcomes(context, decided.decisions, _UNDECIDED)
         result = _result(context, before, decided, compartment, facts, outcomes, turn.barrier, configmaps)
         wakes = [o.wake_at for o in outcomes.values() if o.wake_at is not None]
