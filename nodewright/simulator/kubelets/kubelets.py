@@ -325,7 +325,8 @@ class Kubelets:
         if live is None or live.status.start_time is None or meta.uid in self._runs:
             return
         started = datetime.fromisoformat(live.status.start_time).timestamp() - self._offset
-        run = self._begin(node, pod)
+        newest = self._pods.store.get(meta.key)  # its deletion may have been told while it was read
+        run = self._begin(node, newest if newest is not None and newest.metadata.uid == meta.uid else pod)
         run.resume(live, now=self._loop.time(), acknowledged_at=started)
         self._go_on(run)
 

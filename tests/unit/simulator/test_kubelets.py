@@ -156,6 +156,30 @@ async def test_a_deletion_that_meets_a_finished_pod_is_completed() -> None:
         assert ("pods", "p") not in api.objects
 
 
+class SlowReads(FakeApi):
+    """Answers what was true a second ago."""
+
+    async def get(self, *arguments: Any, **options: Any) -> bytes:
+        answer = await super().get(*arguments, **options)
+        await asyncio.sleep(1)
+        return answer
+
+
+async def test_a_deletion_during_the_read_of_an_earlier_kubelets_pod_is_completed() -> None:
+    api = SlowReads()
+    async with serving(api, ":hang") as kubelets:
+        add_pod(api)
+        await asyncio.sleep(3)
+        assert api.phase("p") == "Pending"
+        await kubelets.delete_node("n0")
+        await kubelets.add_node("n0")
+        await asyncio.sleep(0.5)
+        body = api.objects["pods", "p"]
+        api.put("pods", body | {"metadata": body["metadata"] | {"deletionTimestamp": "2027-01-15T08:00:30Z"}})
+        await asyncio.sleep(60)
+        assert ("pods", "p") not in api.objects
+
+
 async def test_a_reboot_by_rule_ends_what_runs_on_that_node_only() -> None:
     api = FakeApi()
     async with serving(api, "container=a,job=j:reboot=1,times=1", "job=other:hang", nodes=2) as kubelets:
