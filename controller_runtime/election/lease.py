@@ -13,8 +13,9 @@ from typing import Any
 from controller_runtime.transport.resource import Resource
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
-JITTER = 1.2
-"""A candidate waits `retry_period` plus up to this many times as much, at random."""
+JITTER = 0.25
+"""A candidate waits `retry_period` plus up to this part of it, at random: so that a few do not ask in step, and a released lease is
+taken within seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +30,9 @@ class Timing:
     """Pause between two renewals, and the least pause between two attempts of a candidate."""
 
     def __post_init__(self) -> None:
-        if not self.lease_duration > self.renew_deadline > JITTER * self.retry_period > 0:
+        if not self.lease_duration > self.renew_deadline > (1 + JITTER) * self.retry_period > 0:
             raise ValueError(
-                f"an election needs lease_duration > renew_deadline > {JITTER} x retry_period > 0, not"
+                f"an election needs lease_duration > renew_deadline > {1 + JITTER} x retry_period > 0, not"
                 f" {self.lease_duration:g}, {self.renew_deadline:g}, {self.retry_period:g}"
             )
         if self.lease_duration != int(self.lease_duration):

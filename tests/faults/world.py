@@ -156,8 +156,9 @@ class World:
         holders, wrong = self.holders(), []
         for name in self._kubeconfigs:
             for request in self.work_of(name):
-                then = [holder for since, holder in holders if since < request.received - NOTED_SECONDS]
-                if then and then[-1] not in ("", name):
+                then = [who for since, who in holders if since < request.received - NOTED_SECONDS][-1:]
+                then += [who for since, who in holders if abs(request.received - since) <= NOTED_SECONDS]
+                if then and name not in then and "" not in then:
                     wrong.append(f"{name} at {request.received:.3f}, when {then[-1]} led: {request}")
         return wrong
 

@@ -112,7 +112,20 @@ async def test_candidates_wait_with_jitter() -> None:
     await asyncio.sleep(9)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert len(server.requests) == 3, "at 0, 4.4 and 8.8 s"
+    assert len(server.requests) == 4, "at 0, 2.5, 5 and 7.5 s"
+
+
+async def test_a_lease_that_is_released_while_a_candidate_waits_is_taken_within_three_seconds() -> None:
+    """CON-26: retried every 2 s. A rolling restart costs no more than that, whatever the jitter."""
+    server = LeaseServer()
+    server.set(holderIdentity="other", leaseDurationSeconds=15)
+    me = Candidate(server)
+    me.campaign._uniform = lambda: 1.0
+    task = asyncio.create_task(me.campaign.win())
+    await asyncio.sleep(0.1)
+    server.set(holderIdentity="", leaseDurationSeconds=1)
+    await task
+    assert now() <= 3
 
 
 async def test_a_renewal_that_hangs_loses_the_lease_at_ten_seconds_and_not_later() -> None:
