@@ -183,7 +183,7 @@ async def test_a_node_deleted_and_created_in_one_go_is_another_node(s: Scenario)
     before = s.node(node).metadata.uid
     await s.stage.kubelets.delete_node(node)
     await s.stage.kubelets.add_node(node, s.template())
-    await s.until(lambda: s.node(node).metadata.uid != before, "the new node is seen")
+    await s.until(lambda: (new := s.observer.nodes.get(node)) and new.metadata.uid != before, "the new node is seen")
     await s.until_node(node, "complete", within=70)
     await s.until_status("complete")
     await s.until(lambda: {j.key("node-uid") for j in s.jobs()} == {s.node(node).metadata.uid}, "only Jobs of the new")
