@@ -24,7 +24,7 @@ def start_operator(processes: Processes, kubeconfig: Path, *, profile: Path | No
     }
     if profile is None:
         return processes.start_operator(kubeconfig, environment=environment)
-    command = ["-m", "cProfile", "-o", str(profile), "-m", "nodewright", "operator", "--kubeconfig", str(kubeconfig)]
+    command = ["-m", "cProfile", "-o", str(profile), "-m", "nodewright.operator", "--kubeconfig", str(kubeconfig)]
     return processes.start("operator", command, environment={"AGENT_IMAGE": AGENT_IMAGE, **environment})
 
 

@@ -6,7 +6,8 @@ Run `python -m tests.benchmarks.plan_pass [nodes]`. The store is played by dicts
 import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import msgspec
 
@@ -16,6 +17,7 @@ from nodewright.model.objects import Job, Node, Pod
 from nodewright.model.snapshot import Snapshot
 from tests.unit.engine.world import CR_NAME, World, package
 
+T = TypeVar("T", Job, Pod)
 CHANGED = 20
 
 
@@ -31,7 +33,9 @@ def finished_world(count: int) -> World:
     return world
 
 
-def snapshot_of(world: World, nodes: dict[str, Node], jobs: dict[str, tuple[Job, ...]], pods: dict[str, tuple[Pod, ...]]) -> Snapshot:
+def snapshot_of(
+    world: World, nodes: dict[str, Node], jobs: dict[str, tuple[Job, ...]], pods: dict[str, tuple[Pod, ...]]
+) -> Snapshot:
     """A snapshot whose answers are as cheap as the store's."""
     every = tuple(job for on_node in jobs.values() for job in on_node)
     metadata = tuple(world.configmaps.values())
@@ -70,35 +74,42 @@ def main(count: int) -> None:
     steady = milliseconds(lambda: engine.plan(snapshot_of_same(snapshot), now), 20)
     changed = milliseconds(_changing(engine, world, nodes, jobs, pods), 10)
     built = milliseconds(engine.plan(snapshot, now).status.build, 3)  # type: ignore[union-attr]
-    print(f"{count} nodes: first pass {first:.1f} ms, steady pass {steady:.2f} ms, {CHANGED} changed {changed:.1f} ms, status {built:.1f} ms")
+    print(
+        f"{count} nodes: first pass {first:.1f} ms, steady pass {steady:.2f} ms, {CHANGED} changed {changed:.1f} ms, status {built:.1f} ms"
+    )
 
 
 def snapshot_of_same(snapshot: Snapshot) -> Snapshot:
     """A new snapshot of the same objects, as each pass gets one."""
     return Snapshot(
-        cr=snapshot.cr, crs=snapshot.crs, nodes=tuple(list(snapshot.nodes)), jobs_on=snapshot.jobs_on, pods_on=snapshot.pods_on,
+        cr=snapshot.cr, crs=snapshot.crs, nodes=(*snapshot.nodes,), jobs_on=snapshot.jobs_on, pods_on=snapshot.pods_on,
         jobs_of=snapshot.jobs_of, metadata_of=snapshot.metadata_of, configmap=snapshot.configmap,
     )  # fmt: skip
 
 
 def _changing(
-    engine: Engine, world: World, nodes: dict[str, Node], jobs: dict[str, tuple[Job, ...]], pods: dict[str, tuple[Pod, ...]]
+    engine: Engine,
+    world: World,
+    nodes: dict[str, Node],
+    jobs: dict[str, tuple[Job, ...]],
+    pods: dict[str, tuple[Pod, ...]],
 ) -> Callable[[], object]:
     def call() -> object:
         for name in list(nodes)[:CHANGED]:
             node = nodes[name]
-            nodes[name] = msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, resource_version=world.version()))
+            nodes[name] = msgspec.structs.replace(
+                node, metadata=msgspec.structs.replace(node.metadata, resource_version=world.version())
+            )
         return engine.plan(snapshot_of(world, nodes, jobs, pods), world.now)
 
     return call
 
 
-def _by_node(items: "object") -> dict[str, tuple[Job, ...]] | dict[str, tuple[Pod, ...]]:
-    found: dict[str, tuple[object, ...]] = {}
-    for item in items:  # type: ignore[attr-defined]
-        label = item.metadata.labels[keys.LABEL_NODE]
-        found[label] = (*found.get(label, ()), item)
-    return found  # type: ignore[return-value]
+def _by_node(items: Iterable[T]) -> dict[str, tuple[T, ...]]:
+    found: dict[str, list[T]] = {}
+    for item in items:
+        found.setdefault(item.metadata.labels[keys.LABEL_NODE], []).append(item)
+    return {label: tuple(on_node) for label, on_node in found.items()}
 
 
 if __name__ == "__main__":

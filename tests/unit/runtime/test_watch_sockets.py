@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -186,3 +187,43 @@ async def test_a_refused_streaming_list_is_followed_by_pages() -> None:
         assert [seen.query.get("watch") for seen in server.seen] == ["true", None, "true"]
         assert server.seen[1].query["limit"] == "500"
         assert server.seen[2].query["resourceVersion"] == "50"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there the kernel gathers")
+async def test_events_in_quick_succession_are_read_together_and_what_comes_after_a_pause_at_once() -> None:
+    """Design (idle): heartbeats of many nodes must not wake the process one by one."""
+    moves: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(await moves.get())
+
+    async with serving(answer) as server, Client(ClientConfig(server=server.url), user_agent="t") as client:
+        opened = await client.stream("/x", query={})
+        opened._gather = 0.5
+        moves.put_nowait(b"first")
+        assert await opened.chunk() == b"first"
+        loop = asyncio.get_running_loop()
+        for number, text in enumerate((b"a", b"b", b"c")):
+            loop.call_later(0.05 * number, moves.put_nowait, text)
+        assert await opened.chunk() == b"abc"
+        await asyncio.sleep(0.6)
+        loop.call_later(0.05, moves.put_nowait, b"late")
+        begun = loop.time()
+        assert await opened.chunk() == b"late"
+        assert loop.time() - begun < 0.5
+        opened.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there the kernel gathers")
+async def test_the_end_of_a_watch_is_not_missed_while_events_are_gathered() -> None:
+    async with (
+        serving(stream(b"last", stay=False)) as server,
+        Client(ClientConfig(server=server.url), user_agent="t") as client,
+    ):
+        opened = await client.stream("/x", query={})
+        async with asyncio.timeout(10):
+            assert await opened.chunk() == b"last"
+            assert await opened.chunk() == b""
