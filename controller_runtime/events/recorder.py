@@ -92,7 +92,7 @@ class _Series:
 class EventRecorder:
     """Writes events; `event` is synchronous, never blocks, never raises.
 
-    - At most `capacity` writes wait (default 1000); the oldest is dropped, and counted, when one more comes.
+    - At most `capacity` writes wait (default 4096: a thousand nodes end two stages each within a minute); the oldest is dropped, and counted, when one more comes.
     - At most `concurrency` requests run at once (default 2), first come first served.
     - A write is tried twelve times while the API server is away; a refusal is final.
     """
@@ -106,7 +106,7 @@ class EventRecorder:
         *,
         clock: Clock | None = None,
         metrics: EventMetrics | None = None,
-        capacity: int = 1000,
+        capacity: int = 4096,
         concurrency: int = 2,
     ) -> None:
         self._client = client
