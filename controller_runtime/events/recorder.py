@@ -92,7 +92,8 @@ class _Series:
 class EventRecorder:
     """Writes events; `event` is synchronous, never blocks, never raises.
 
-    - At most `capacity` writes wait (default 4096: a thousand nodes end two stages each within a minute); the oldest is dropped, and counted, when one more comes.
+    - At most `capacity` writes wait (a thousand nodes may end two stages each in a minute); the oldest is dropped, and counted, when one
+      more comes.
     - At most `concurrency` requests run at once (default 2), first come first served.
     - A write is tried twelve times while the API server is away; a refusal is final.
     """
