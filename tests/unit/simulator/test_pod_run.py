@@ -34,6 +34,15 @@ def test_a_stage_pod_runs_its_containers_in_order_and_succeeds() -> None:
     assert started == ["drivers-init", "drivers-apply", "drivers-applycheck", "done"]
 
 
+def test_addresses_replace_those_an_earlier_node_of_that_name_wrote() -> None:
+    """The API server merges these lists by address, and refuses a pod with two of one family."""
+    driver = Driver(package_pod())
+    driver.go(5)
+    written = [patch["status"][key] for patch in driver.patches for key in ("hostIPs", "podIPs") if key in patch["status"]]
+    assert written
+    assert all(one == [{"$patch": "replace"}, {"ip": "10.0.0.1"}] for one in written)
+
+
 def test_containers_that_end_before_the_kubelet_looks_cost_one_patch_each() -> None:
     driver = Driver(package_pod())
     driver.go(5)
