@@ -98,25 +98,27 @@ def progress(*, processed: int, total: int) -> int:
 
 
 def batch_size(strategy: Strategy, state: BatchState, *, processed: int, total: int) -> int:
-    """The size the strategy gives to the next batch (ROL-8): at most what remains, at least 1. `state` is that of the batch just ended, or the start."""
+    """The size the strategy gives to the next batch (ROL-8): at most what remains, at least 1. `state` is that of
+    the batch just ended, or the start."""
     last = state.last_batch_size
-    if last == 0:
-        size = strategy.initial_batch
-    elif strategy.kind is StrategyKind.FIXED:
+    if last == 0 or strategy.kind is StrategyKind.FIXED:
         size = strategy.initial_batch
     else:
         shrink = state.last_batch_failed and progress(processed=processed, total=total) < strategy.safety_limit
         if strategy.kind is StrategyKind.LINEAR:
             size = max(1, last - strategy.delta) if shrink else last + strategy.delta
         else:
-            size = min(max(1, last // strategy.growth_factor) if shrink else last * strategy.growth_factor, max(1, total))
+            size = min(
+                max(1, last // strategy.growth_factor) if shrink else last * strategy.growth_factor, max(1, total)
+            )
     return max(1, min(size, total - processed))
 
 
 def evaluate(
     strategy: Strategy, state: BatchState, *, succeeded: int, failed: int, processed: int, total: int, sizes_move: bool
 ) -> BatchState:
-    """The batch state after its batch was evaluated (ROL-11); at least one member succeeded or failed. `sizes_move` only with a strategy."""
+    """The batch state after its batch was evaluated (ROL-11); at least one member succeeded or failed. `sizes_move`
+    only with a strategy."""
     score = succeeded * 100 // (succeeded + failed)
     lost = score < strategy.batch_threshold
     failures = state.consecutive_failures + 1 if lost else 0

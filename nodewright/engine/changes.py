@@ -13,10 +13,13 @@ from nodewright.engine.scope import Scope
 from nodewright.model.node_state import Entry, NodeState, Stage, State
 
 
-def follow_versions(scope: Scope, entries: NodeState, job_labels: Collection[str], label_of: dict[str, str]) -> NodeState:
+def follow_versions(
+    scope: Scope, entries: NodeState, job_labels: Collection[str], label_of: dict[str, str]
+) -> NodeState:
     """Node state as the versions of the spec make it.
 
-    `job_labels` are the package labels of Jobs on the node, `label_of` maps an entry's key to its package label. Packages that may not start
+    `job_labels` are the package labels of Jobs on the node, `label_of` maps an entry's key to its package label.
+    Packages that may not start
     keep what they have, as do packages that are no longer in the spec (LIF-10).
     """
     result = entries
@@ -49,7 +52,8 @@ def _follow(
 def _ran_since(other: Entry, current: Entry) -> bool:
     """Whether a stage of another version ran after the current one's.
 
-    Generations tell, unless the CR was made anew (CHG-13) or older software wrote no generation. Then this does: what completes its apply or upgrade
+    Generations tell, unless the CR was made anew (CHG-13) or older software wrote no generation. Then this does:
+    what completes its apply or upgrade
     removes or marks the others, so that one at these stages beside one that is past them came later.
     """
     if other.generation > current.generation:
@@ -64,7 +68,11 @@ def _recency(entry: Entry) -> tuple[int, bool]:
 
 
 def _lane(base: Entry, package: Package) -> Stage:
-    return Stage.UPGRADE if compare_versions(have=base.version, want=package.version) is VersionChange.INCREASE else Stage.APPLY
+    return (
+        Stage.UPGRADE
+        if compare_versions(have=base.version, want=package.version) is VersionChange.INCREASE
+        else Stage.APPLY
+    )
 
 
 def _due(scope: Scope, name: str, package: Package, stage: Stage) -> Entry:

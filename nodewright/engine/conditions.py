@@ -15,7 +15,8 @@ OURS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A condition that holds now; `status` is True unless it is `Ready`, which always shows. `reason` is the type where no rule names one."""
+    """A condition that holds now; `status` is True unless it is `Ready`, which always shows. `reason` is the type
+    where no rule names one."""
 
     type: str
     message: str = ""
@@ -29,7 +30,8 @@ def rfc3339(moment: float) -> str:
 
 
 def merge(published: object, wanted: Iterable[Wanted], *, generation: int, now: float) -> list[dict[str, Any]]:
-    """The list to publish: what is wanted, and what ceased to be true with reason `Resolved`. Sorted by type; conditions of others are kept."""
+    """The list to publish: what is wanted, and what ceased to be true with reason `Resolved`. Sorted by type;
+    conditions of others are kept."""
     before = {c["type"]: c for c in _readable(published)}
     after: dict[str, dict[str, Any]] = {}
     for one in wanted:

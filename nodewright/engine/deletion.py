@@ -32,7 +32,11 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
             one = leave(own, node, jobs, why="its NodeWright is being deleted") if unfinished else None
         else:
             empty_state = own.state in node.metadata.annotations
-            one = leave(own, node, jobs, why="its NodeWright is being deleted", forget_state=True) if unfinished or empty_state or carries(own, node) else None
+            one = (
+                leave(own, node, jobs, why="its NodeWright is being deleted", forget_state=True)
+                if unfinished or empty_state or carries(own, node)
+                else None
+            )
         if one is not None:
             nodes.append(one)
     homeless = _homeless(snapshot)
@@ -70,8 +74,15 @@ def _homeless(snapshot: Snapshot) -> tuple[JobDelete, ...]:
 def _blocked(cr: CR, own: NodeKeys, pending: list[Node], now: float) -> StatusDraft:
     """Why the deletion waits (CHG-12); this version cannot uninstall, so only an edit of the spec releases it."""
     names = [node.metadata.name for node in pending]
-    malformed = [n.metadata.name for n in pending if isinstance(node_state.parse(n.metadata.annotations.get(own.state)), Malformed)]
-    reason, text = "UninstallPending", f"packages with uninstall.enabled are still installed on {names_or_count(names, 'node')}"
+    malformed = [
+        n.metadata.name
+        for n in pending
+        if isinstance(node_state.parse(n.metadata.annotations.get(own.state)), Malformed)
+    ]
+    reason, text = (
+        "UninstallPending",
+        f"packages with uninstall.enabled are still installed on {names_or_count(names, 'node')}",
+    )
     if malformed:
         reason, text = "MalformedNodeState", f"node state is not readable on {names_or_count(malformed, 'node')}"
     elif is_disabled(cr):
@@ -95,7 +106,15 @@ def _blocked(cr: CR, own: NodeKeys, pending: list[Node], now: float) -> StatusDr
 def _kept(cr: CR) -> list[Wanted]:
     """Ready stays as it was: nothing of the install lane is worked out in deletion."""
     old = cr.published.get("conditions")
-    ready = next((c for c in old if isinstance(c, dict) and c.get("type") == "Ready"), None) if isinstance(old, list) else None
+    ready = (
+        next((c for c in old if isinstance(c, dict) and c.get("type") == "Ready"), None)
+        if isinstance(old, list)
+        else None
+    )
     if ready is None:
         return []
-    return [Wanted("Ready", str(ready.get("message", "")), str(ready.get("reason", "")), status=ready.get("status") == "True")]
+    return [
+        Wanted(
+            "Ready", str(ready.get("message", "")), str(ready.get("reason", "")), status=ready.get("status") == "True"
+        )
+    ]

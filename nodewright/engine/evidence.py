@@ -1,6 +1,7 @@
 """What a stage's Job and its pods prove (JOB-3 to JOB-7, LIF-11).
 
-A package has failed only when it did something wrong itself: disruption, a kubelet's refusal or a lost container prove nothing. Relies on the
+A package has failed only when it did something wrong itself: disruption, a kubelet's refusal or a lost container
+prove nothing. Relies on the
 views of Jobs and pods alone; `facts` applies the result to node state.
 """
 
@@ -27,8 +28,10 @@ class Verdict(Enum):
 class Evidence:
     """What a Job with its pods says.
 
-    `failing` is genuine failure of an attempt while the Job still retries; `attempt_runs` that a step container of the newest attempt runs or ran
-    without failing; `restarts` the count of LIF-11; `no_pods` that no pod of the Job is left; `surplus` the failed pods that are not kept (JOB-7).
+    `failing` is genuine failure of an attempt while the Job still retries; `attempt_runs` that a step container of
+    the newest attempt runs or ran
+    without failing; `restarts` the count of LIF-11; `no_pods` that no pod of the Job is left; `surplus` the failed
+    pods that are not kept (JOB-7).
     """
 
     verdict: Verdict
@@ -45,7 +48,9 @@ def judge(job: Job, pods: Iterable[Pod]) -> Evidence:
     genuine = [pod for pod in own if is_genuine_failure(pod)]
     failed = [pod for pod in own if pod.status.phase == "Failed"]
     newest = own[-1] if own else None
-    runs = newest is not None and newest not in genuine and newest.metadata.deletion_timestamp is None and _has_run(newest)
+    runs = (
+        newest is not None and newest not in genuine and newest.metadata.deletion_timestamp is None and _has_run(newest)
+    )
     return Evidence(
         verdict=_verdict(job, proven=bool(genuine)),
         failing=bool(genuine),
@@ -85,7 +90,9 @@ def is_genuine_failure(pod: Pod) -> bool:
 
 def _has_run(pod: Pod) -> bool:
     """A step container of the attempt runs, or ran and ended well."""
-    return any(s.state.running is not None or s.state.terminated is not None for s in pod.status.init_container_statuses)
+    return any(
+        s.state.running is not None or s.state.terminated is not None for s in pod.status.init_container_statuses
+    )
 
 
 def _age(pod: Pod) -> tuple[str, str]:
@@ -113,5 +120,7 @@ def waiting(pod: Pod) -> Waiting | None:
         if cause is None:
             continue
         if cause.reason in _WAITING_FOR_IMAGE or cause.reason == "CreateContainerConfigError":
-            return Waiting(pod.metadata.name, cause.reason in _WAITING_FOR_IMAGE, status.image, cause.reason, cause.message)
+            return Waiting(
+                pod.metadata.name, cause.reason in _WAITING_FOR_IMAGE, status.image, cause.reason, cause.message
+            )
     return None

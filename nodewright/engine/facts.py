@@ -1,10 +1,11 @@
 """Everything about one node that does not depend on other nodes or on time: evidence recorded, versions followed, each package's progress.
 
-`evaluate` is pure and its result depends on the identity of its inputs alone, so the engine keeps it until one of them changes; a pass costs what
+`evaluate` is pure and its result depends on the identity of its inputs alone, so the engine keeps it until one of
+them changes; a pass costs what
 changed. Relies on `record`, `changes`, `stages`; `ordering`, `rollout` and `node_plan` read the result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -36,8 +37,10 @@ class Outcome(Enum):
 class NodeFacts:
     """One selected node as its CR sees it.
 
-    `before` is node state as it stands on the node, `entries` what it becomes by evidence and version changes alone. `packages` are in the order of the
-    graph, `startable` those that start as soon as the node may. `unfinished` own Jobs hold a slot (JOB-12). `outcome` is set once nothing will move without a change from outside.
+    `before` is node state as it stands on the node, `entries` what it becomes by evidence and version changes alone.
+    `packages` are in the order of the
+    graph, `startable` those that start as soon as the node may. `unfinished` own Jobs hold a slot (JOB-12).
+    `outcome` is set once nothing will move without a change from outside.
     """
 
     node: Node
@@ -91,7 +94,7 @@ def evaluate(
     own_cordon = annotations.get(scope.keys.cordon) == "true"
     complete = malformed is None and all(p.progress is Progress.COMPLETE for p in packages)
     ignored = node.metadata.labels.get(keys.IGNORE_LABEL) == "true"
-    untolerated = _untolerated(scope, node, own_pick, entries)
+    untolerated = _untolerated(scope, node, own_pick, (*before.values(), *entries.values()))
     startable = _startable(packages, serial=scope.spec.serial)
     moving = any(p.progress in (Progress.RUNNING, Progress.WAITING) for p in packages)
     failed = any(p.progress is Progress.FAILED for p in packages)
@@ -125,8 +128,11 @@ def evaluate(
     )
 
 
-def _outcome(*, complete: bool, ignored: bool, shut: bool, holds_slot: bool, moves: bool, failed: bool) -> Outcome | None:
-    """ROL-2, ROL-3, ROL-10, LIF-4: a tainted or malformed member keeps its slot while a Job of it is unfinished, an ignored one does not."""
+def _outcome(
+    *, complete: bool, ignored: bool, shut: bool, holds_slot: bool, moves: bool, failed: bool
+) -> Outcome | None:
+    """ROL-2, ROL-3, ROL-10, LIF-4: a tainted or malformed member keeps its slot while a Job of it is unfinished, an
+    ignored one does not."""
     if complete:
         return Outcome.COMPLETE
     if ignored:
@@ -138,14 +144,22 @@ def _outcome(*, complete: bool, ignored: bool, shut: bool, holds_slot: bool, mov
     return Outcome.ERRORING if failed else Outcome.BLOCKED
 
 
-def _untolerated(scope: Scope, node: Node, own_pick: Pick | None, entries: NodeState) -> tuple[Taint, ...]:
-    """The taints that make the node blocked; a member at work is exempt from those of a node that is away for a moment (ROL-3)."""
+def _untolerated(scope: Scope, node: Node, own_pick: Pick | None, entries: Iterable[Entry]) -> tuple[Taint, ...]:
+    """The taints that make the node blocked; a member at work is exempt from those of a node that is away for a moment (ROL-3).
+
+    `entries` are those on the node and those of this pass: a stage that ends just now does not release the slot of one whose next is due.
+    """
     if not node.spec.taints:
         return ()
     lasting, lifecycle = scope.untolerated(node.spec.taints)
-    working = any(e.state in (State.IN_PROGRESS, State.ERRORING) for e in entries.values())
-    exempt = own_pick is not None and not own_pick.over and working
+    exempt = own_pick is not None and not own_pick.over and any(_at_work(entry) for entry in entries)
     return lasting if exempt else (*lasting, *lifecycle)
+
+
+def _at_work(entry: Entry) -> bool:
+    """In progress from the moment its stage is due (LIF-11), so also when only its first stage is complete."""
+    first_done = entry.stage in (Stage.APPLY, Stage.UPGRADE) and entry.state is State.COMPLETE
+    return first_done or entry.state in (State.IN_PROGRESS, State.ERRORING)
 
 
 def _followed(scope: Scope, entries: NodeState, views: NodeJobs) -> NodeState:
@@ -189,14 +203,16 @@ def _has_to_end_first(one: PackageFacts) -> bool:
 
 
 def backs_off(view: JobView, entries: NodeState) -> bool:
-    """Whether the Job is a failure that nothing proves, of a stage that is to run again just so (JOB-6): not one that somebody restarted or changed."""
+    """Whether the Job is a failure that nothing proves, of a stage that is to run again just so (JOB-6): not one
+    that somebody restarted or changed."""
     if not view.job.finished or view.evidence.verdict is not Verdict.UNPROVEN or not view.matches:
         return False
     return any(speaks_for(view, entry) for entry in entries.values())
 
 
 def is_stale(scope: Scope, view: JobView, entries: NodeState) -> str | None:
-    """Why a Job has to go, or None: an unfinished one that no longer matches (JOB-10), a finished one that would hold its stage's name (JOB-8).
+    """Why a Job has to go, or None: an unfinished one that no longer matches (JOB-10), a finished one that would
+    hold its stage's name (JOB-8).
 
     The wait before a retry (JOB-6) is not looked at here.
     """

@@ -41,7 +41,9 @@ def leave(own: NodeKeys, node: Node, jobs: tuple[Job, ...], *, why: str, forget_
         if not isinstance(state, Malformed) and not state:
             annotations[own.state] = None
     labels: dict[str, str | None] = {own.status: None} if own.status in node.metadata.labels else {}
-    conditions = tuple(NodeCondition(c.type, None) for c in node.status.conditions if c.type in (own.not_ready, own.erroring))
+    conditions = tuple(
+        NodeCondition(c.type, None) for c in node.status.conditions if c.type in (own.not_ready, own.erroring)
+    )
     if not annotations and not labels and not conditions:
         return None
     patch = NodePatch(annotations, labels, releases(own, node)) if annotations or labels else None

@@ -1,4 +1,5 @@
-"""What is left where a CR has no business any more: on nodes that left its selection, and of nodes that are gone (ROL-1, ROL-19, JOB-11, CON-16)."""
+"""What is left where a CR has no business any more: on nodes that left its selection, and of nodes that are gone
+(ROL-1, ROL-19, JOB-11, CON-16)."""
 
 from nodewright.api import keys
 from nodewright.engine.leaving import leave
@@ -39,10 +40,16 @@ def stale_metadata(memory: CrMemory, snapshot: Snapshot) -> tuple[ConfigMapDelet
         return ()
     kept = memory.metadata_names
     uid = snapshot.cr.meta.uid
-    stale = [c for c in current if c.metadata.name not in kept and c.metadata.deletion_timestamp is None and owner_uid(c.metadata) == uid]
+    stale = [
+        c
+        for c in current
+        if c.metadata.name not in kept and c.metadata.deletion_timestamp is None and owner_uid(c.metadata) == uid
+    ]
     if not stale:
         return ()
-    needed = {r.metadata_name for r in memory.unselected.values() if any(not job.finished for job in _own_jobs(snapshot, r))}
+    needed = {
+        r.metadata_name for r in memory.unselected.values() if any(not job.finished for job in _own_jobs(snapshot, r))
+    }
     return tuple(ConfigMapDelete(c) for c in stale if c.metadata.name not in needed)
 
 

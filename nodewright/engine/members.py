@@ -1,4 +1,5 @@
-"""The nodes of a compartment by what they are in its batch: at work, definite, going on, to be picked, or none of its business (ROL-10, ROL-13).
+"""The nodes of a compartment by what they are in its batch: at work, definite, going on, to be picked, or none of
+its business (ROL-10, ROL-13).
 
 The picks on the nodes say it; batch state in status is corrected by them. Pure; `rollout` decides by the result.
 """
@@ -15,7 +16,8 @@ from nodewright.model.pick import Pick
 class Members:
     """The sorted nodes, each in exactly one list, and what of the current batch is known.
 
-    `slots` are held by nodes at work; `in_batch` counts picks of the current batch, of which `succeeded` and `failed` have that outcome on their
+    `slots` are held by nodes at work; `in_batch` counts picks of the current batch, of which `succeeded` and
+    `failed` have that outcome on their
     node and `undecided` none yet. `complete` and `erroring` count nodes of the whole compartment.
     """
 
@@ -36,7 +38,9 @@ class Members:
     undecided: int = 0
 
 
-def sort_members(facts: Iterable[NodeFacts], state: BatchState, rollout: int, busy: Mapping[str, Pick | None]) -> Members:
+def sort_members(
+    facts: Iterable[NodeFacts], state: BatchState, rollout: int, busy: Mapping[str, Pick | None]
+) -> Members:
     """Put each node into its list. A node in `busy` counts as what it will be once its writes landed."""
     members = Members()
     for one in facts:
@@ -102,7 +106,13 @@ def _sort_unpicked(members: Members, one: NodeFacts) -> None:
 
 
 def _may_start(one: NodeFacts) -> bool:
-    return one.outcome is None and bool(one.startable) and not one.ignored and not one.untolerated and one.malformed is None
+    return (
+        one.outcome is None
+        and bool(one.startable)
+        and not one.ignored
+        and not one.untolerated
+        and one.malformed is None
+    )
 
 
 _RANK = {"waiting": 0, "blocked": 2, "erroring": 3}

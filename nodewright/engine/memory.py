@@ -43,7 +43,8 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """A pass that had nothing to do, and what it read beside nodes, their Jobs and their pods: while none of it changes, neither does the plan."""
+    """A pass that had nothing to do, and what it read beside nodes, their Jobs and their pods: while none of it
+    changes, neither does the plan."""
 
     inputs: tuple[Any, ...]
     result: PassResult
@@ -80,7 +81,8 @@ def _read(snapshot: Snapshot) -> tuple[Any, ...]:
 class CrMemory:
     """One CR's results. A new generation starts anew.
 
-    `selected` has the facts of the nodes in the selection, `unselected` the records of all others; `labels` and `metadata_names` belong to all nodes
+    `selected` has the facts of the nodes in the selection, `unselected` the records of all others; `labels` and
+    `metadata_names` belong to all nodes
     and to the selected ones.
     """
 
@@ -159,10 +161,15 @@ class CrMemory:
                 self.labels.discard(record.label)
                 del self.records[name]
 
-    def outcomes(self, context: Context, decisions: Mapping[str, Decision], otherwise: Decision) -> dict[str, NodeOutcome]:
+    def outcomes(
+        self, context: Context, decisions: Mapping[str, Decision], otherwise: Decision
+    ) -> dict[str, NodeOutcome]:
         """The parts of the plan, node by node."""
         records = self.records
-        return {name: self._outcome(context, records[name], facts, decisions.get(name, otherwise)) for name, facts in self.selected.items()}
+        return {
+            name: self._outcome(context, records[name], facts, decisions.get(name, otherwise))
+            for name, facts in self.selected.items()
+        }
 
     def _outcome(self, context: Context, record: NodeRecord, facts: NodeFacts, decision: Decision) -> NodeOutcome:
         """One that has nothing to do is kept until its facts, its decision or its next deadline come."""
@@ -191,7 +198,12 @@ class Memory:
     def of(self, cr: CR, spec: NodeWrightSpec) -> CrMemory:
         """The memory of the CR at its current generation."""
         found = self._crs.get(cr.name)
-        same = found is not None and found.scope.spec is spec and found.scope.uid == cr.meta.uid and found.scope.generation == cr.meta.generation
+        same = (
+            found is not None
+            and found.scope.spec is spec
+            and found.scope.uid == cr.meta.uid
+            and found.scope.generation == cr.meta.generation
+        )
         if found is None or not same:
             found = self._crs[cr.name] = CrMemory(Scope.of(cr, spec, self._settings))
         return found

@@ -1,6 +1,7 @@
 """The writes of one node in one pass, and the node's Status (ROL-20): facts and a decision in, a `NodePlan` out.
 
-Order of a start (LIF-12): what the pod mounts, then the entry with its run, then the Job; all that changes on the node goes into one patch with the pick
+Order of a start (LIF-12): what the pod mounts, then the entry with its run, then the Job; all that changes on the
+node goes into one patch with the pick
 and the Status (CON-11). Pure; `plan` calls `plan_node` for each selected node.
 """
 
@@ -138,8 +139,11 @@ def node_status(facts: NodeFacts, decision: Decision, mode: Mode) -> Status:
     return Status.IN_PROGRESS if facts.unfinished and not held_by_order else Status.WAITING
 
 
-def _starts(context: Context, facts: NodeFacts, decision: Decision, wakes: list[float]) -> tuple[list[_Start], Reason | None]:
-    """The stages that start. One whose Job was refused lately gets its entry all the same: it is due, and a pick never comes without one (ROL-13)."""
+def _starts(
+    context: Context, facts: NodeFacts, decision: Decision, wakes: list[float]
+) -> tuple[list[_Start], Reason | None]:
+    """The stages that start. One whose Job was refused lately gets its entry all the same: it is due, and a pick
+    never comes without one (ROL-13)."""
     if decision.role is not Role.WORKS or context.mode is not Mode.RUN:
         return [], None
     if facts.ignored or facts.untolerated or facts.malformed is not None:
@@ -153,7 +157,9 @@ def _starts(context: Context, facts: NodeFacts, decision: Decision, wakes: list[
         answer = context.snapshot.refused.get(f"Job/{name}")
         if answer is not None and context.now < retry_after(answer):
             wakes.append(retry_after(answer))
-            refusal = Reason(Code.JOB_REFUSED, f"Job {name} was refused: {answer.text}", "it is tried again by itself", answer.at)
+            refusal = Reason(
+                Code.JOB_REFUSED, f"Job {name} was refused: {answer.text}", "it is tried again by itself", answer.at
+            )
             start = _Start(start.entry, None)
         starts.append(start)
     return starts, refusal
@@ -235,7 +241,9 @@ def _marks(scope: Scope, facts: NodeFacts) -> tuple[JobMark, ...]:
 
 
 def _job_deletes(context: Context, facts: NodeFacts, wakes: list[float]) -> tuple[JobDelete, ...]:
-    deletes = [JobDelete(job, "its node was replaced") for job in facts.jobs.strays if job.metadata.deletion_timestamp is None]
+    deletes = [
+        JobDelete(job, "its node was replaced") for job in facts.jobs.strays if job.metadata.deletion_timestamp is None
+    ]
     if facts.malformed is not None:
         return tuple(deletes)
     for view in facts.jobs.own:
@@ -265,7 +273,10 @@ def _suspends(context: Context, facts: NodeFacts, leaving: set[str]) -> tuple[Jo
     return tuple(
         JobSuspend(v.job, wanted)
         for v in facts.jobs.own
-        if not v.job.finished and not v.terminating and v.job.spec.suspend is not wanted and v.job.metadata.uid not in leaving
+        if not v.job.finished
+        and not v.terminating
+        and v.job.spec.suspend is not wanted
+        and v.job.metadata.uid not in leaving
     )
 
 
@@ -273,8 +284,12 @@ def _conditions(scope: Scope, node: Node, *, complete: bool, entries: NodeState)
     """The two node conditions, where they differ from what the node shows (CON-8)."""
     failing = any(entry.state is State.ERRORING for entry in entries.values())
     wanted = (
-        NodeCondition(scope.keys.not_ready, "False", "Complete") if complete else NodeCondition(scope.keys.not_ready, "True", "Incomplete"),
-        NodeCondition(scope.keys.erroring, "True", "Erroring") if failing else NodeCondition(scope.keys.erroring, "False", "NotErroring"),
+        NodeCondition(scope.keys.not_ready, "False", "Complete")
+        if complete
+        else NodeCondition(scope.keys.not_ready, "True", "Incomplete"),
+        NodeCondition(scope.keys.erroring, "True", "Erroring")
+        if failing
+        else NodeCondition(scope.keys.erroring, "False", "NotErroring"),
     )
     shown = {c.type: (c.status, c.reason) for c in node.status.conditions}
     return tuple(c for c in wanted if shown.get(c.type) != (c.status, c.reason))
@@ -298,12 +313,16 @@ def _reason(facts: NodeFacts, status: Status) -> Reason | None:
     if status is Status.COMPLETE:
         return None
     if facts.malformed is not None:
-        return Reason(Code.MALFORMED, f"node state is malformed: {facts.malformed}", "repair or remove the nodeState annotation")
+        return Reason(
+            Code.MALFORMED, f"node state is malformed: {facts.malformed}", "repair or remove the nodeState annotation"
+        )
     if facts.ignored:
         return Reason(Code.IGNORED, "the ignore label is set", "remove the label")
     if facts.untolerated:
         names = ", ".join(f"{t.key}:{t.effect}" for t in facts.untolerated)
-        return Reason(Code.TAINT, f"taint not tolerated: {names}", "remove the taint, or add it to additionalTolerations")
+        return Reason(
+            Code.TAINT, f"taint not tolerated: {names}", "remove the taint, or add it to additionalTolerations"
+        )
     ordered = sorted((p for p in facts.packages if p.reason is not None), key=lambda p: _WEIGHT.get(p.progress, 9))
     return ordered[0].reason if ordered else None
 

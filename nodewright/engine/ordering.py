@@ -1,6 +1,7 @@
 """Whose turn it is on a node (ROL-17, ROL-18): CRs in the order of (priority, name).
 
-Reads node state of predecessors, never their Jobs: what a predecessor's own pass has not recorded yet is not done. Relies on `facts`' view of
+Reads node state of predecessors, never their Jobs: what a predecessor's own pass has not recorded yet is not done.
+Relies on `facts`' view of
 completeness only through node state, so that one CR's pass never evaluates another's Jobs.
 """
 
@@ -103,7 +104,11 @@ def _barrier(predecessor: CR, spec: NodeWrightSpec, nodes: Iterable[Node], compl
 
 
 def _past(
-    predecessor: CR, spec: NodeWrightSpec, node: Node, complete: Completeness, jobs_on: Callable[[str, str], tuple[Job, ...]]
+    predecessor: CR,
+    spec: NodeWrightSpec,
+    node: Node,
+    complete: Completeness,
+    jobs_on: Callable[[str, str], tuple[Job, ...]],
 ) -> bool:
     if not is_deleting(predecessor):
         return complete(predecessor, spec, node)
@@ -123,7 +128,9 @@ def has_to_uninstall(cr: str, spec: NodeWrightSpec, node: Node) -> bool:
 def _reason(predecessor: CR, where: str) -> Reason:
     held = " (paused)" if is_paused(predecessor) else ""
     name = predecessor.name
-    return Reason(Code.PREDECESSOR, f"waits for NodeWright {name}{held} {where}", f"{name} completes {where}, or is disabled")
+    return Reason(
+        Code.PREDECESSOR, f"waits for NodeWright {name}{held} {where}", f"{name} completes {where}, or is disabled"
+    )
 
 
 NO_HOLDS: Mapping[str, Reason] = {}

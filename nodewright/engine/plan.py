@@ -1,6 +1,7 @@
 """One pass: a snapshot in, a plan out (LIF-1).
 
-`Engine.plan` is synchronous, deterministic and total: what is malformed becomes a Reason, a condition and a held package, never an exception. It
+`Engine.plan` is synchronous, deterministic and total: what is malformed becomes a Reason, a condition and a held
+package, never an exception. It
 tells the story of a pass in the order in which the rules have it; each step is a module of its own.
 """
 
@@ -71,7 +72,9 @@ class Engine:
         state = read_batch_state(before.batch_state, population=population)
         common = Round(before.number, before.next_order, rfc3339(now), _hold(mode), frozen=before.pending)
         turns = _turns(turn, facts.values())
-        decided = decide(compartment, facts.values(), state, common, turns=turns, busy=snapshot.busy, population=population)
+        decided = decide(
+            compartment, facts.values(), state, common, turns=turns, busy=snapshot.busy, population=population
+        )
 
         context = Context(memory.scope, snapshot.cr, snapshot, mode, now, suspend=ordering.suspends_jobs(snapshot.cr))
         outcomes = memory.outcomes(context, decided.decisions, _UNDECIDED)
@@ -95,7 +98,9 @@ _UNDECIDED = Decision(Role.ENDS)
 
 
 def _draft(result: PassResult, *, urgent: bool) -> StatusDraft:
-    return StatusDraft(result.cr_status.value, lambda: build_status(result), urgent=urgent, long_lists=lambda: long_lists(result))
+    return StatusDraft(
+        result.cr_status.value, lambda: build_status(result), urgent=urgent, long_lists=lambda: long_lists(result)
+    )
 
 
 def _mode(snapshot: Snapshot) -> Mode:
@@ -106,7 +111,11 @@ def _mode(snapshot: Snapshot) -> Mode:
 
 def _hold(mode: Mode) -> Reason | None:
     """What the CR's annotations hold (ROL-18)."""
-    return None if mode is Mode.RUN else Reason(Code(mode.name.capitalize()), f"the NodeWright is {mode}", "remove the annotation")
+    return (
+        None
+        if mode is Mode.RUN
+        else Reason(Code(mode.name.capitalize()), f"the NodeWright is {mode}", "remove the annotation")
+    )
 
 
 def _resets(spec: NodeWrightSpec) -> bool:
@@ -144,7 +153,9 @@ def _configmaps(memory: CrMemory, snapshot: Snapshot, now: float) -> ConfigMaps:
 _NO_CONFIGMAPS = ConfigMaps((), (), {}, None)
 
 
-def _nodes(snapshot: Snapshot, outcomes: Mapping[str, NodeOutcome], leaving: Iterable[NodePlan]) -> tuple[NodePlan, ...]:
+def _nodes(
+    snapshot: Snapshot, outcomes: Mapping[str, NodeOutcome], leaving: Iterable[NodePlan]
+) -> tuple[NodePlan, ...]:
     """What is written to nodes; those whose writes of an earlier pass are under way have to wait."""
     plans = [outcome.plan for outcome in outcomes.values() if not outcome.plan.empty]
     plans += [plan for plan in leaving if not plan.empty]
@@ -169,7 +180,9 @@ def _result(
     """All that is published of the pass."""
     scope = context.scope
     invalid = bool(scope.obstacles.invalid) and not facts
-    overall = cr_status((o.status for o in outcomes.values()), mode=context.mode, barrier=barrier is not None, invalid=invalid)
+    overall = cr_status(
+        (o.status for o in outcomes.values()), mode=context.mode, barrier=barrier is not None, invalid=invalid
+    )
     state, number, next_order = decided.state, before.number, before.next_order + decided.picked
     if before.pending or (overall is Status.COMPLETE and before.resets and (before.in_use or not state.at_start)):
         # Batch state returns to its start with the packageList, or with the completion, it belongs to (ROL-15).

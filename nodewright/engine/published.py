@@ -10,7 +10,6 @@ from typing import Any
 from nodewright.engine.facts import NodeFacts, Outcome
 from nodewright.model.pick import DEFAULT_COMPARTMENT, Pick
 
-
 _TOO_LARGE = 2**31  # numbers of ours never get there; one that has was not written by us (LIF-1)
 
 
@@ -18,7 +17,8 @@ _TOO_LARGE = 2**31  # numbers of ours never get there; one that has was not writ
 class Rollout:
     """The rollout as a pass finds it.
 
-    `pending`: batch state has to return to its start before anything is picked (ROL-15). `in_use`: a pick of this rollout is on a node, over or not.
+    `pending`: batch state has to return to its start before anything is picked (ROL-15). `in_use`: a pick of this
+    rollout is on a node, over or not.
     `next_order` is above every number given in this rollout (ROL-14); `order_after_reset` above those of members that stay.
     """
 
@@ -33,7 +33,12 @@ class Rollout:
 
 
 def read_rollout(
-    published: Mapping[str, Any], package_list: str, facts: Iterable[NodeFacts], *, resets: bool, busy: Mapping[str, Pick | None]
+    published: Mapping[str, Any],
+    package_list: str,
+    facts: Iterable[NodeFacts],
+    *,
+    resets: bool,
+    busy: Mapping[str, Pick | None],
 ) -> Rollout:
     """The rollout by status and picks, those in `busy` included, which are being written.
 
@@ -43,7 +48,11 @@ def read_rollout(
     picks = [(p, one) for one in facts if (p := (busy and busy.get(one.name)) or one.pick) is not None]
     highest = max((p.rollout for p, _ in picks), default=0)
     # The pick of a node that has just completed is over: only its patch has not landed yet.
-    live = [p for p, one in picks if not p.over and (one.involved or one.name in busy) and one.outcome is not Outcome.COMPLETE]
+    live = [
+        p
+        for p, one in picks
+        if not p.over and (one.involved or one.name in busy) and one.outcome is not Outcome.COMPLETE
+    ]
     current = [p for p, _ in picks if p.rollout == number]
     pending = number < 1 or highest > number or (resets and published.get("packageList") != package_list)
     offset = _number(published.get("nodeOrderOffset"), 0)

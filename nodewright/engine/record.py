@@ -1,6 +1,7 @@
 """What Jobs and pods prove, written into node state (JOB-3 to JOB-6, LIF-11, LIF-12a).
 
-Pure: takes node state as it is on the node and returns what it becomes. A Job speaks only for an entry with its stage and run; neither a Job nor a pod
+Pure: takes node state as it is on the node and returns what it becomes. A Job speaks only for an entry with its
+stage and run; neither a Job nor a pod
 creates an entry (JOB-4), and evidence never moves a complete one (JOB-5).
 """
 
@@ -55,7 +56,12 @@ def record(state: NodeState, views: Iterable[JobView]) -> Recorded:
 
 def speaks_for(view: JobView, entry: Entry) -> bool:
     """Whether the Job is this start of this stage (LIF-12a). For a marker of another version nothing speaks any more (CHG-6)."""
-    return entry.state is not State.UNKNOWN and bool(view.claim.run) and entry.stage is view.claim.stage and entry.run == view.claim.run
+    return (
+        entry.state is not State.UNKNOWN
+        and bool(view.claim.run)
+        and entry.stage is view.claim.stage
+        and entry.run == view.claim.run
+    )
 
 
 def _adopted(entry: Entry, view: JobView) -> Entry:

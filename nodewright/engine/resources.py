@@ -17,7 +17,8 @@ from nodewright.workloads.configmaps import differs, package_configmap
 
 @dataclass(frozen=True, slots=True)
 class ConfigMaps:
-    """What the pass does about package ConfigMaps; `held` names packages that may not start for theirs; `wake_at` when a refused one is tried again."""
+    """What the pass does about package ConfigMaps; `held` names packages that may not start for theirs; `wake_at`
+    when a refused one is tried again."""
 
     writes: tuple[ConfigMapWrite, ...]
     deletes: tuple[ConfigMapDelete, ...]
@@ -28,7 +29,8 @@ class ConfigMaps:
 def package_configmaps(
     scope: Scope, cr: CR, snapshot: Snapshot, *, installed: Collection[str], busy_labels: Collection[str], now: float
 ) -> ConfigMaps:
-    """Compare spec and cluster. `installed` are keys of begun entries on selected nodes, `busy_labels` package labels of unfinished Jobs."""
+    """Compare spec and cluster. `installed` are keys of begun entries on selected nodes, `busy_labels` package
+    labels of unfinished Jobs."""
     writes: list[ConfigMapWrite] = []
     held: dict[str, Reason] = {}
     wakes: list[float] = []
@@ -71,7 +73,9 @@ def _one(
     refused = snapshot.refused.get(f"ConfigMap/{configmap}")
     if refused is not None and now < retry_after(refused):
         text = f"ConfigMap {configmap} of package {name} was refused: {refused.text}"
-        return Reason(Code.CONFIG_REFUSED, text, "correct configMap, or remove the object that holds the name", refused.at), None
+        return Reason(
+            Code.CONFIG_REFUSED, text, "correct configMap, or remove the object that holds the name", refused.at
+        ), None
     body = package_configmap(cr, name, package, scope.settings)
     if current is None:
         return None, ConfigMapWrite(configmap, body, None, name)
@@ -89,4 +93,6 @@ def _one(
 
 def _label(current: ConfigMap) -> str:
     annotations = current.metadata.annotations
-    return package_label(annotations.get(keys.ANNOTATION_PACKAGE_NAME, ""), annotations.get(keys.ANNOTATION_PACKAGE_VERSION, ""))
+    return package_label(
+        annotations.get(keys.ANNOTATION_PACKAGE_NAME, ""), annotations.get(keys.ANNOTATION_PACKAGE_VERSION, "")
+    )

@@ -1,6 +1,8 @@
-"""Which nodes of a compartment are worked on now (ROL-5, ROL-10 to ROL-14): members of the batch, those that go on, new picks, and the batch's evaluation.
+"""Which nodes of a compartment are worked on now (ROL-5, ROL-10 to ROL-14): members of the batch, those that go on,
+new picks, and the batch's evaluation.
 
-The picks on the nodes are the truth; `batchState` in status is a summary that is corrected by them. Everything is worked out anew on each pass: a
+The picks on the nodes are the truth; `batchState` in status is a summary that is corrected by them. Everything is
+worked out anew on each pass: a
 crash between any two writes leaves picks from which the same decision follows. Pure; `plan` calls `decide` once per compartment.
 """
 
@@ -30,7 +32,8 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a node may do in this pass. `pick` is what its annotation has to be (None: as it is or none); `reason` says why it does not move."""
+    """What a node may do in this pass. `pick` is what its annotation has to be (None: as it is or none); `reason`
+    says why it does not move."""
 
     role: Role
     pick: Pick | None = None
@@ -51,7 +54,8 @@ class Compartment:
 class Round:
     """What all compartments of a CR share in one pass.
 
-    `hold` keeps members that were definite and new picks from starting; `frozen` does so because the batch state has to return to its start first
+    `hold` keeps members that were definite and new picks from starting; `frozen` does so because the batch state has
+    to return to its start first
     (ROL-15): until that has landed no pick is given or changed.
     """
 
@@ -149,7 +153,9 @@ class _Batch:
         """A node at work without a pick of this rollout comes before any other (ROL-13, ROL-15)."""
         if self._common.frozen:
             # Its number may only be given once the rollout it belongs to is there; one that has a number works on with it.
-            self.decisions[one.name] = Decision(Role.ENDS, None, _RECORDING) if one.pick is None or one.pick.over else _WORKS
+            self.decisions[one.name] = (
+                Decision(Role.ENDS, None, _RECORDING) if one.pick is None or one.pick.over else _WORKS
+            )
             return
         pick = self._new_pick(one) if one.pick is None or one.pick.over else self._moved(one.pick)
         reason = self._turns.get(one.name)
@@ -197,10 +203,14 @@ class _Batch:
 
     def _new_pick(self, one: NodeFacts) -> Pick:
         self.picked.append(one.name)
-        return Pick(self._common.rollout, self._raised(), self._compartment.name, self._common.next_order, self._common.time)
+        return Pick(
+            self._common.rollout, self._raised(), self._compartment.name, self._common.next_order, self._common.time
+        )
 
     def _moved(self, pick: Pick) -> Pick:
-        return msgspec.structs.replace(pick, rollout=self._common.rollout, batch=self._raised(), outcome="", completed=False)
+        return msgspec.structs.replace(
+            pick, rollout=self._common.rollout, batch=self._raised(), outcome="", completed=False
+        )
 
     def _raised(self) -> int:
         """The batch rises with the first pick, or the first member that goes on, after an evaluation (ROL-11)."""
@@ -215,7 +225,9 @@ class _Batch:
         return None if self._compartment.unlimited or self.slots < self._size else self._too_full()
 
     def _too_full(self) -> Reason:
-        return Reason(Code.BATCH_FULL, f"waits for the batch under way (size {self._size})", "its members reach an outcome")
+        return Reason(
+            Code.BATCH_FULL, f"waits for the batch under way (size {self._size})", "its members reach an outcome"
+        )
 
 
 def _size(compartment: Compartment, state: BatchState, members: Members, population: int) -> int:
@@ -228,14 +240,21 @@ def _size(compartment: Compartment, state: BatchState, members: Members, populat
     return batch_size(compartment.strategy, state, processed=processed, total=population)
 
 
-def _sized(compartment: Compartment, before: BatchState, state: BatchState, facts: tuple[NodeFacts, ...], population: int) -> BatchState:
+def _sized(
+    compartment: Compartment, before: BatchState, state: BatchState, facts: tuple[NodeFacts, ...], population: int
+) -> BatchState:
     """The batch that the picks show and status does not know yet has the size the strategy gave it, worked out again (LIF-2)."""
     if state.current_batch == before.current_batch or compartment.strategy is None or not before.evaluated:
         return state
     processed = sum(
-        1 for one in facts if one.outcome in (Outcome.COMPLETE, Outcome.ERRORING) and (one.pick is None or one.pick.batch < state.current_batch)
+        1
+        for one in facts
+        if one.outcome in (Outcome.COMPLETE, Outcome.ERRORING)
+        and (one.pick is None or one.pick.batch < state.current_batch)
     )
-    return replace(state, last_batch_size=batch_size(compartment.strategy, before, processed=processed, total=population))
+    return replace(
+        state, last_batch_size=batch_size(compartment.strategy, before, processed=processed, total=population)
+    )
 
 
 def _evaluate(compartment: Compartment, state: BatchState, members: Members, population: int) -> BatchState | None:

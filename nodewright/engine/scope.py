@@ -99,7 +99,9 @@ class Scope:
         s = self.settings
         if taint == Taint(s.taint_key, s.taint_effect, s.taint_value):
             return True
-        return any(t.tolerates(key=taint.key, value=taint.value, effect=taint.effect) for t in self.spec.additional_tolerations)
+        return any(
+            t.tolerates(key=taint.key, value=taint.value, effect=taint.effect) for t in self.spec.additional_tolerations
+        )
 
 
 def fault_texts(faults: tuple[Fault, ...]) -> str:

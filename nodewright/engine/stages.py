@@ -62,7 +62,11 @@ def package_facts(
     package = scope.spec.packages[name]
     entry = entries.get(f"{name}|{package.version}")
     if entry is not None and entry.stage.is_uninstall:
-        reason = Reason(Code.UNSUPPORTED, f"package {name} is inside the uninstall lane ({entry.stage})", "remove its entry from node state")
+        reason = Reason(
+            Code.UNSUPPORTED,
+            f"package {name} is inside the uninstall lane ({entry.stage})",
+            "remove its entry from node state",
+        )
         return PackageFacts(name, Progress.HELD, entry, entry.stage, reason=reason)
     if entry is None:
         entry, begun, stage = first_entry(scope, name), False, Stage.APPLY
@@ -82,7 +86,9 @@ def package_facts(
         # Never two pods of a package on a host at once (B128): what another stage, version or run of it left has to go first.
         return PackageFacts(name, Progress.WAITING, entry, stage, reason=_waits_for_old(name), begun=begun)
     if job_name in jobs.taken:
-        reason = Reason(Code.JOB_NAME_TAKEN, f"Job {job_name} belongs to somebody else", "delete that Job, or wait until it is gone")
+        reason = Reason(
+            Code.JOB_NAME_TAKEN, f"Job {job_name} belongs to somebody else", "delete that Job, or wait until it is gone"
+        )
         return PackageFacts(name, Progress.HELD, entry, stage, reason=reason, begun=begun)
     if held is not None:
         return PackageFacts(name, Progress.HELD, entry, stage, reason=held, begun=begun)
@@ -117,7 +123,15 @@ def next_stage(entry: Entry) -> Stage | None:
 def _with_job(name: str, entry: Entry, stage: Stage, view: JobView, *, begun: bool) -> PackageFacts:
     def facts(progress: Progress, reason: Reason | None, not_before: float | None = None) -> PackageFacts:
         return PackageFacts(
-            name, progress, entry, stage, run=entry.run, reason=reason, begun=begun or progress is Progress.RUNNING, not_before=not_before, view=view
+            name,
+            progress,
+            entry,
+            stage,
+            run=entry.run,
+            reason=reason,
+            begun=begun or progress is Progress.RUNNING,
+            not_before=not_before,
+            view=view,
         )
 
     speaks = entry.stage is stage and speaks_for(view, entry)
@@ -125,12 +139,16 @@ def _with_job(name: str, entry: Entry, stage: Stage, view: JobView, *, begun: bo
         return facts(Progress.WAITING, _waits_for_old(f"{stage} of package {name}"))
     if failed_for_good(entry, view):
         text = f"package {name} failed for good at {stage}"
-        return facts(Progress.FAILED, Reason(Code.STAGE_FAILED, text, f"rerun the package, change it, or delete Job {view.name}"))
+        return facts(
+            Progress.FAILED, Reason(Code.STAGE_FAILED, text, f"rerun the package, change it, or delete Job {view.name}")
+        )
     if view.evidence.verdict is Verdict.RUNNING:
         return facts(Progress.RUNNING, Reason(Code.RUNNING, f"package {name} runs {stage}", "the stage ends"))
     if view.evidence.verdict is Verdict.UNPROVEN:
         text = f"{stage} of package {name} ended without a failure of its own"
-        return facts(Progress.WAITING, Reason(Code.RETRY_BACKOFF, text, "it runs again after a back-off"), retry_at(view))
+        return facts(
+            Progress.WAITING, Reason(Code.RETRY_BACKOFF, text, "it runs again after a back-off"), retry_at(view)
+        )
     return facts(Progress.WAITING, None)
 
 

@@ -1,6 +1,7 @@
 """What is published of a CR: its Status, its conditions, its nodes (ROL-21 to ROL-24, CON-5, CON-6).
 
-Built only when it may be written: `build_status` costs O(nodes), and reads results of the pass without changing them. Relies on `conditions`.
+Built only when it may be written: `build_status` costs O(nodes), and reads results of the pass without changing
+them. Relies on `conditions`.
 """
 
 from collections import Counter
@@ -76,7 +77,9 @@ class PassResult:
     troubles: tuple[Trouble, ...]
 
 
-def cr_status(statuses: Iterable[Status], *, mode: Mode, barrier: bool, policy_missing: bool = False, invalid: bool = False) -> Status:
+def cr_status(
+    statuses: Iterable[Status], *, mode: Mode, barrier: bool, policy_missing: bool = False, invalid: bool = False
+) -> Status:
     """ROL-21: all complete, else what was ordered, else the most telling Status of a node. A spec that cannot be read is blocked."""
     seen = Counter(statuses)
     if policy_missing or invalid:
@@ -113,7 +116,9 @@ def build_status(result: PassResult) -> dict[str, Any]:
     truncated = _truncate(fields, complete)
     wanted = list(wanted_conditions(result))
     if truncated:
-        wanted.append(Wanted("StatusTruncated", f"left out to stay below {MAX_BYTES // 1024} KiB: {', '.join(truncated)}"))
+        wanted.append(
+            Wanted("StatusTruncated", f"left out to stay below {MAX_BYTES // 1024} KiB: {', '.join(truncated)}")
+        )
     fields["conditions"] = merge(
         result.cr.published.get("conditions"), wanted, generation=result.cr.meta.generation, now=result.now
     )
@@ -150,7 +155,9 @@ def _truncate(fields: dict[str, Any], complete: set[str]) -> list[str]:
         if not too_large():
             break
         for name in names:
-            kept = {node: value for node, value in fields[name].items() if node not in complete} if only_complete else {}
+            kept = (
+                {node: value for node, value in fields[name].items() if node not in complete} if only_complete else {}
+            )
             fields[name] = kept
         left_out.append(description)
     return left_out
@@ -199,13 +206,22 @@ def wanted_conditions(result: PassResult) -> Iterable[Wanted]:
         yield Wanted("TaintNotTolerable", _tainted(result, tainted))
     malformed = [name for name, one in result.facts.items() if one.malformed is not None]
     if malformed:
-        yield Wanted("NodeStateMalformed", f"node state is not readable on {names_or_count(malformed, 'node')}{_total(malformed)}")
+        yield Wanted(
+            "NodeStateMalformed",
+            f"node state is not readable on {names_or_count(malformed, 'node')}{_total(malformed)}",
+        )
     images = sorted({t.text for t in result.troubles if t.code is Code.IMAGE_PULL})
     if images:
         yield Wanted("ImagePullFailed", "; ".join(images[:NAMES_SHOWN]))
-    unsupported = [*result.scope.obstacles.unsupported, *(r.text for r in result.held.values() if r.code is Code.UNSUPPORTED)]
+    unsupported = [
+        *result.scope.obstacles.unsupported,
+        *(r.text for r in result.held.values() if r.code is Code.UNSUPPORTED),
+    ]
     if unsupported:
-        yield Wanted("Unsupported", f"not supported by this version, the packages concerned are not started: {'; '.join(unsupported)}")
+        yield Wanted(
+            "Unsupported",
+            f"not supported by this version, the packages concerned are not started: {'; '.join(unsupported)}",
+        )
     stopped = [c for c in result.compartments if c.state.should_stop]
     if stopped:
         yield Wanted("RolloutStopped", "; ".join(_stopped(c) for c in stopped))
@@ -217,7 +233,11 @@ def wanted_conditions(result: PassResult) -> Iterable[Wanted]:
 def _running(result: PassResult) -> list[str]:
     """The packages of which a stage runs, or starts in this pass: between two stages of a package the condition does not blink."""
     names = {
-        p.name for one in result.facts.values() if one.unfinished for p in one.packages if p.view is not None and not p.view.job.finished
+        p.name
+        for one in result.facts.values()
+        if one.unfinished
+        for p in one.packages
+        if p.view is not None and not p.view.job.finished
     }
     names.update(create.package for o in result.outcomes.values() for create in o.plan.creates)
     return sorted(names)
@@ -235,7 +255,8 @@ def _total(names: list[str]) -> str:
 
 def _stopped(result: CompartmentResult) -> str:
     failed = [one.name for one in result.facts if one.pick is not None and one.pick.outcome == "erroring"]
-    return f"compartment {result.compartment.name} stopped after batch {result.state.current_batch}: {names_or_count(failed, 'failed node')}"
+    where = f"compartment {result.compartment.name} stopped after batch {result.state.current_batch}"
+    return f"{where}: {names_or_count(failed, 'failed node')}"
 
 
 def _stalled(result: PassResult, *, malformed: list[str], stopped: bool) -> Wanted | None:
@@ -244,12 +265,22 @@ def _stalled(result: PassResult, *, malformed: list[str], stopped: bool) -> Want
     if result.scope.obstacles.invalid:
         return Wanted("Stalled", "; ".join(result.scope.obstacles.invalid), "InvalidSpec")
     if stopped:
-        return Wanted("Stalled", "a compartment stopped after failed batches; reset its batch state to go on", "RolloutStopped")
+        return Wanted(
+            "Stalled", "a compartment stopped after failed batches; reset its batch state to go on", "RolloutStopped"
+        )
     if moving or result.mode is not Mode.RUN:
         return None
     failed = sorted(name for name, o in result.outcomes.items() if o.status is Status.ERRORING)
     if failed:
-        return Wanted("Stalled", f"stages failed for good on {names_or_count(failed, 'node')}; rerun the package, change it, or delete the failed Jobs", "StageFailed")
+        return Wanted(
+            "Stalled",
+            f"stages failed for good on {names_or_count(failed, 'node')}; rerun the package, change it, or delete the failed Jobs",
+            "StageFailed",
+        )
     if malformed:
-        return Wanted("Stalled", f"repair or remove the nodeState annotation on {names_or_count(malformed, 'node')}", "NodeStateMalformed")
+        return Wanted(
+            "Stalled",
+            f"repair or remove the nodeState annotation on {names_or_count(malformed, 'node')}",
+            "NodeStateMalformed",
+        )
     return None

@@ -1,6 +1,7 @@
 """What of a spec cannot be done: fields whose behaviour is not there yet, and faults that got past admission (LIF-4).
 
-Neither is ever half-obeyed: the packages concerned are not started, the CR's conditions `Unsupported` and `Stalled`/`InvalidSpec` name the field. Delete an
+Neither is ever half-obeyed: the packages concerned are not started, the CR's conditions `Unsupported` and
+`Stalled`/`InvalidSpec` name the field. Delete an
 entry here in the commit that brings its behaviour.
 """
 
@@ -13,7 +14,8 @@ from nodewright.model.reason import Code, Reason
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Obstacles:
-    """Why packages of a spec may not start: `unsupported` and `invalid` are field paths and messages; `packages` maps a name to its reason."""
+    """Why packages of a spec may not start: `unsupported` and `invalid` are field paths and messages; `packages`
+    maps a name to its reason."""
 
     unsupported: tuple[str, ...]
     invalid: tuple[str, ...]
@@ -44,7 +46,11 @@ def obstacles(spec: NodeWrightSpec, faults: tuple[Fault, ...]) -> Obstacles:
 
 
 def _unsupported(path: str) -> Reason:
-    return Reason(Code.UNSUPPORTED, f"{path} is not supported by this version", "remove the field, or use a version that supports it")
+    return Reason(
+        Code.UNSUPPORTED,
+        f"{path} is not supported by this version",
+        "remove the field, or use a version that supports it",
+    )
 
 
 def _invalid_packages(spec: NodeWrightSpec, faults: tuple[Fault, ...]) -> list[tuple[str, str]]:

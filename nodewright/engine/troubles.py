@@ -1,4 +1,5 @@
-"""What a person should hear of while a stage waits (JOB-1, JOB-14, JOB-15, JOB-15a): each becomes one Warning event and a reason for `explain`.
+"""What a person should hear of while a stage waits (JOB-1, JOB-14, JOB-15, JOB-15a): each becomes one Warning event
+and a reason for `explain`.
 
 Free of time: a trouble carries the moment from which it is one.
 """
@@ -39,7 +40,11 @@ def find_troubles(node: Node, views: Iterable[JobView], pods: tuple[Pod, ...]) -
             text = f"old Job {view.name} on {node.name} does not go away: its pods still end, or hold a finalizer"
             found.append(Trouble(Code.JOB_NOT_DELETED, view.job.metadata.uid, node.name, text, due))
         elif not view.job.finished and view.evidence.verdict is Verdict.RUNNING and not view.job.spec.suspend:
-            own = [p for p in pods if owner_uid(p.metadata) == view.job.metadata.uid and p.status.phase in ("", "Pending", "Running")]
+            own = [
+                p
+                for p in pods
+                if owner_uid(p.metadata) == view.job.metadata.uid and p.status.phase in ("", "Pending", "Running")
+            ]
             found += _of_pods(node, view, own) if own else _without_pods(node, view)
     return tuple(found)
 
@@ -49,7 +54,8 @@ def _without_pods(node: Node, view: JobView) -> list[Trouble]:
         return []
     resumed = next((c for c in view.job.status.conditions if c.type == "Suspended" and c.status == "False"), None)
     began = seconds(resumed.last_transition_time) if resumed else seconds(view.job.metadata.creation_timestamp)
-    text = f"Job {view.name} has no pod for {node.name}: a quota, pod security or an admission webhook may refuse it (kubectl describe job shows which)"
+    cause = "a quota, pod security or an admission webhook may refuse it (kubectl describe job shows which)"
+    text = f"Job {view.name} has no pod for {node.name}: {cause}"
     return [Trouble(Code.POD_NOT_CREATED, view.job.metadata.uid, node.name, text, began + POD_GRACE_SECONDS)]
 
 
@@ -82,7 +88,13 @@ def _of_pods(node: Node, view: JobView, pods: list[Pod]) -> list[Trouble]:
 def needs_fresh_job(node: Node, view: JobView, now: float) -> tuple[bool, float | None]:
     """Whether a resumed Job got no pod for two minutes on a node that is ready (JOB-15a), else when to look again."""
     resumed = next((c for c in view.job.status.conditions if c.type == "Suspended" and c.status == "False"), None)
-    if resumed is None or view.job.spec.suspend or view.job.finished or not view.evidence.no_pods or view.job.status.active:
+    if (
+        resumed is None
+        or view.job.spec.suspend
+        or view.job.finished
+        or not view.evidence.no_pods
+        or view.job.status.active
+    ):
         return False, None
     ready = next((c.status for c in node.status.conditions if c.type == "Ready"), "Unknown")
     due = seconds(resumed.last_transition_time) + RESUME_GRACE_SECONDS

@@ -15,7 +15,11 @@ def plan_unreadable(cr: CR, now: float) -> Plan:
 
     def build() -> dict[str, Any]:
         wanted = [Wanted("Ready", text, "Blocked", status=False), Wanted("Stalled", text, "InvalidSpec")]
-        kept = {key: value for key, value in cr.published.items() if key not in ("conditions", "status", "observedGeneration")}
+        kept = {
+            key: value
+            for key, value in cr.published.items()
+            if key not in ("conditions", "status", "observedGeneration")
+        }
         return kept | {
             "observedGeneration": cr.meta.generation,
             "status": Status.BLOCKED.value,

@@ -131,7 +131,9 @@ def parse(text: str | None) -> NodeState | Malformed:
 def _parse_entry(key: str, raw: msgspec.Raw) -> Entry | Malformed:
     try:
         fields = _raw_object.decode(raw)
-        values = {name: _plain.decode(value) for name, value in fields.items()}  # all of them: what is nested too deep shows here
+        values = {
+            name: _plain.decode(value) for name, value in fields.items()
+        }  # all of them: what is nested too deep shows here
     except _UNREADABLE:
         return Malformed(f"entry {key!r} is not an object")
     known = {name: value for name, value in values.items() if name in _KNOWN}

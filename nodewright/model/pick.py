@@ -1,6 +1,7 @@
 """A pick: a node's place in a batch, kept on the node in `pick_<cr>` (ROL-13).
 
-The JSON keys are `rollout`, `batch`, `compartment`, `order`, `time`, with `completed: true` once the node is complete, and `outcome` ("erroring" or
+The JSON keys are `rollout`, `batch`, `compartment`, `order`, `time`, with `completed: true` once the node is
+complete, and `outcome` ("erroring" or
 "blocked") while the member is definite without being complete, so that a later pass knows that it waits to go on (ROL-10a).
 """
 
@@ -31,7 +32,8 @@ _decoder = msgspec.json.Decoder(Pick)
 
 
 def parse(text: str | None) -> Pick | None:
-    """The pick in the annotation's text; text that is not one, or holds impossible numbers, reads as none (LIF-1): the node is taken in anew (ROL-13)."""
+    """The pick in the annotation's text; text that is not one, or holds impossible numbers, reads as none (LIF-1):
+    the node is taken in anew (ROL-13)."""
     if text is None:
         return None
     try:

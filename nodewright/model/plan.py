@@ -1,6 +1,7 @@
 """What one pass wants done: values that the executor carries out in a fixed order and the engine never touches again.
 
-Order within a node (LIF-12, JOB-3): suspend or resume, what pods mount, the node patch, Jobs, marks, node conditions, deletions; events last.
+Order within a node (LIF-12, JOB-3): suspend or resume, what pods mount, the node patch, Jobs, marks, node
+conditions, deletions; events last.
 Whatever is written first makes the second write come again after a crash.
 """
 
@@ -35,7 +36,8 @@ class Event:
 class NodePatch:
     """One merged change of our own keys of a node (CON-11).
 
-    `annotations` and `labels` map a key to its new value, None removes it. The executor writes a JSON patch that tests the node's UID and the
+    `annotations` and `labels` map a key to its new value, None removes it. The executor writes a JSON patch that
+    tests the node's UID and the
     value of each key as `node` shows it. `unschedulable` sets the cordon, with a test of its old value; False also tests the
     resourceVersion, since releasing a cordon must not race another CR's.
     """
@@ -57,7 +59,8 @@ class NodeCondition:
 
 @dataclass(frozen=True, slots=True)
 class ConfigMapWrite:
-    """Create (`current` None) or bring up to date a ConfigMap; `body` is the whole object to create, its `data`, labels and annotations to patch."""
+    """Create (`current` None) or bring up to date a ConfigMap; `body` is the whole object to create, its `data`,
+    labels and annotations to patch."""
 
     name: str
     body: Mapping[str, Any]
@@ -158,15 +161,17 @@ class NodePlan:
 class StatusDraft:
     """The CR status of this pass, built only when it may be written.
 
-    `cr_status` is the CR Status (ROL-21); a change of it is written within 1 s whatever the size (CON-6), and so is an `urgent` draft: one whose
+    `cr_status` is the CR Status (ROL-21); a change of it is written within 1 s whatever the size (CON-6), and so is
+    an `urgent` draft: one whose
     batch state must have landed before the next pick (ROL-11, ROL-15). `build()` is pure and costs O(nodes).
-    `long_lists()` has the lists that ROL-22's message leaves out for their length: bucket to all its names, sorted; to be logged once per change.
+    `long_lists()` has the lists that ROL-22's message leaves out for their length: bucket to all its names, sorted;
+    to be logged once per change.
     """
 
     cr_status: str
     build: Callable[[], dict[str, Any]]
     urgent: bool = False
-    long_lists: Callable[[], Mapping[str, tuple[str, ...]]] = lambda: {}
+    long_lists: Callable[[], Mapping[str, tuple[str, ...]]] = dict
 
 
 class FinalizerChange(StrEnum):
@@ -180,7 +185,8 @@ class FinalizerChange(StrEnum):
 class Plan:
     """What one pass of one CR does.
 
-    Order: `finalizer` ADD alone first; `configmaps`; `nodes`, in this order, in parallel with a limit; `job_deletes` (Jobs without a node) and
+    Order: `finalizer` ADD alone first; `configmaps`; `nodes`, in this order, in parallel with a limit; `job_deletes`
+    (Jobs without a node) and
     `configmap_deletes`; `status` at its own pace (CON-6); `finalizer` REMOVE last; `events`.
     `status` drafts the status to publish (None = leave as is); the executor writes the difference to what is published.
     `wake_at` is the next known deadline, seconds since the epoch.

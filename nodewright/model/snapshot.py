@@ -1,6 +1,7 @@
 """What one pass reads: references into the store, no copies, no API calls.
 
-The operator's shell makes a `Snapshot` per pass; the engine turns it into a `Plan`. Tuples of Jobs and pods keep their identity until something in
+The operator's shell makes a `Snapshot` per pass; the engine turns it into a `Plan`. Tuples of Jobs and pods keep
+their identity until something in
 them changed, and so do nodes and CRs: the engine memoises per-node results on that.
 """
 
@@ -75,9 +76,12 @@ class PlanSettings:
 class Snapshot:
     """The cluster as one pass of `cr` sees it.
 
-    `crs` holds every NodeWright, the CR itself included. `jobs_on(cr, node)` and `pods_on(cr, node)` give the objects labelled for that CR name
-    and node label value (CON-14), whoever owns them; `jobs_of(cr)` all of a CR name. `busy` names nodes whose writes of an earlier pass are still
-    under way, with the pick they will have: they are not planned and hold their slot. `refused` maps `"<kind>/<name>"` (`Job/x`, `ConfigMap/x`, `Node/x`) to the
+    `crs` holds every NodeWright, the CR itself included. `jobs_on(cr, node)` and `pods_on(cr, node)` give the
+    objects labelled for that CR name
+    and node label value (CON-14), whoever owns them; `jobs_of(cr)` all of a CR name. `busy` names nodes whose writes
+    of an earlier pass are still
+    under way, with the pick they will have: they are not planned and hold their slot. `refused` maps
+    `"<kind>/<name>"` (`Job/x`, `ConfigMap/x`, `Node/x`) to the
     last refusal of a write; `unproven` maps a Job's name to how often in a row it failed without proof (JOB-6).
     """
 

@@ -1,4 +1,5 @@
-"""Random histories of a cluster: people, kubelets and crashes at any moment, and what must hold all along (invariants 1 to 5, 7 of the reports).
+"""Random histories of a cluster: people, kubelets and crashes at any moment, and what must hold all along
+(invariants 1 to 5, 7 of the reports).
 
 A `History` is made from a seed, takes steps, checks after each one, and at the end mends everything and expects completion and silence.
 """
@@ -33,7 +34,9 @@ class History:
         self.trace: list[str] = []
         self.unseen: set[tuple[str, str]] = set()  # (CR, package): edited, and no whole pass since
         self.versions = {name: self.random.randint(0, 2) for name in PACKAGES[: self.random.randint(1, 3)]}
-        self.budget = self.random.choice([None, {"count": 1}, {"count": 2}, {"count": 3}, {"percent": 30}, {"percent": 60}])
+        self.budget = self.random.choice(
+            [None, {"count": 1}, {"count": 2}, {"count": 3}, {"percent": 30}, {"percent": 60}]
+        )
         self.serial = self.random.random() < 0.3
         for name in self.world.nodes:
             self._foreign(name)
@@ -109,13 +112,19 @@ class History:
 
     def _job_moves(self) -> None:
         world = self.world
-        jobs = [j for j in world.jobs.values() if j.metadata.deletion_timestamp is not None or not (j.finished or j.spec.suspend)]
+        jobs = [
+            j
+            for j in world.jobs.values()
+            if j.metadata.deletion_timestamp is not None or not (j.finished or j.spec.suspend)
+        ]
         for job in self.random.sample(jobs, min(len(jobs), self.random.randint(1, 4))):
             name = job.metadata.name
             if job.metadata.deletion_timestamp is not None:
                 world.finish_deletions(name)
                 continue
-            end = self.random.choices(["start", "succeed", "attempt", "disrupt", "fail", "refuse"], [30, 60, 10, 5, 4, 3])[0]
+            end = self.random.choices(
+                ["start", "succeed", "attempt", "disrupt", "fail", "refuse"], [30, 60, 10, 5, 4, 3]
+            )[0]
             if job.condition("FailureTarget") is not None:
                 world.end_failed(name)
             elif world.pod_of(job) is None:
@@ -123,7 +132,9 @@ class History:
             elif end == "succeed":
                 self._succeed(job)
             elif end != "start":
-                {"attempt": world.fail_attempt, "disrupt": world.disrupt, "fail": world.fail, "refuse": world.refuse}[end](name)
+                {"attempt": world.fail_attempt, "disrupt": world.disrupt, "fail": world.fail, "refuse": world.refuse}[
+                    end
+                ](name)
 
     def _succeed(self, job: Job) -> None:
         world = self.world
@@ -134,7 +145,11 @@ class History:
         if live is None or job.metadata.annotations[keys.NODE_UID] != live.metadata.uid:
             return
         for entry in world.state(node, cr).values():
-            if f"{entry.name}-{entry.version}" == label and entry.stage == stage and entry.run == job.metadata.annotations[keys.RUN]:
+            if (
+                f"{entry.name}-{entry.version}" == label
+                and entry.stage == stage
+                and entry.run == job.metadata.annotations[keys.RUN]
+            ):
                 self.done.add((live.metadata.uid, cr, label, stage))
 
     def _time(self) -> None:
@@ -178,10 +193,14 @@ class History:
     def _signal(self, *, node: str | None = None, package: str | None = None, label: str | None = None) -> None:
         """From now on what was complete may run again."""
         uid = self.world.nodes[node].metadata.uid if node else None
+
         def kept(one: tuple[str, ...], packages: str) -> bool:
-            return (uid is not None and one[0] != uid) or (package is not None and not packages.startswith(package)) or (
-                label is not None and packages != label
+            return (
+                (uid is not None and one[0] != uid)
+                or (package is not None and not packages.startswith(package))
+                or (label is not None and packages != label)
             )
+
         self.unseen |= {(cr, package) for cr in self.crs if package is not None}
         self.done = {d for d in self.done if kept(d, d[2])}
         self.complete = {c for c in self.complete if kept(c, c[2])}
@@ -211,7 +230,9 @@ class History:
     def _taint(self) -> None:
         node = self._node()
         if node is not None:
-            choice = self.random.choice([(), (("network", "NoSchedule"),), (("node.kubernetes.io/not-ready", "NoExecute"),)])
+            choice = self.random.choice(
+                [(), (("network", "NoSchedule"),), (("node.kubernetes.io/not-ready", "NoExecute"),)]
+            )
             self.world.taint(node, *choice)
 
     def _node_gone_or_back(self) -> None:
@@ -256,7 +277,11 @@ class History:
         under_way = set()
         for job in world.jobs.values():
             node = world.nodes.get(job.metadata.labels[keys.LABEL_NODE])
-            ours = owner_uid(job.metadata) == world.crs[cr].meta.uid and not job.finished and job.condition("FailureTarget") is None
+            ours = (
+                owner_uid(job.metadata) == world.crs[cr].meta.uid
+                and not job.finished
+                and job.condition("FailureTarget") is None
+            )
             if ours and node is not None and job.metadata.annotations[keys.NODE_UID] == node.metadata.uid:
                 under_way.add(node.name)
         assert len(under_way) <= self._ceiling(), sorted(under_way)
@@ -268,7 +293,11 @@ class History:
         return self.budget["count"] if "count" in self.budget else max(1, most * self.budget["percent"] // 100)
 
     def _orders_differ(self, cr: str) -> None:
-        picks = [p for n in self.world.nodes if (p := self.world.pick(n, cr)) is not None and not p.over and self.world.state(n, cr)]
+        picks = [
+            p
+            for n in self.world.nodes
+            if (p := self.world.pick(n, cr)) is not None and not p.over and self.world.state(n, cr)
+        ]
         assert len({p.order for p in picks}) == len(picks), picks
 
     def _completion_stays(self, cr: str) -> None:
@@ -278,9 +307,14 @@ class History:
             entries = {f"{e.name}-{e.version}": e for e in world.state(node, cr).values()}
             for was in [c for c in self.complete if c[:2] == (uid, cr)]:
                 entry = entries.get(was[2])
-                assert entry is not None and entry.at(Stage.CONFIG, State.COMPLETE), f"{was[2]} on {node} was complete and is {entry}"
-            wanted = {f"{name}-{p.version}" for name, p in self.spec(cr).packages.items() if (cr, name) not in self.unseen}
-            self.complete |= {(uid, cr, label) for label in wanted & entries.keys() if entries[label].at(Stage.CONFIG, State.COMPLETE)}
+                stays = entry is not None and entry.at(Stage.CONFIG, State.COMPLETE)
+                assert stays, f"{was[2]} on {node} was complete and is {entry}"
+            wanted = {
+                f"{name}-{p.version}" for name, p in self.spec(cr).packages.items() if (cr, name) not in self.unseen
+            }
+            self.complete |= {
+                (uid, cr, label) for label in wanted & entries.keys() if entries[label].at(Stage.CONFIG, State.COMPLETE)
+            }
 
     # --- the end ------------------------------------------------------------------------------------------------------------
 
@@ -296,7 +330,11 @@ class History:
             world.label(node, pool="a")
         for _ in range(400):
             moved = sum(self.apply(cr) for cr in self.crs)
-            failed = [j for j in world.jobs.values() if j.condition("Failed") and j.metadata.annotations.get(keys.STATE_RECORDED)]
+            failed = [
+                j
+                for j in world.jobs.values()
+                if j.condition("Failed") and j.metadata.annotations.get(keys.STATE_RECORDED)
+            ]
             for job in failed:
                 world.delete_job(job.metadata.name)  # the explicit signal (JOB-6)
             moved += world.turn()

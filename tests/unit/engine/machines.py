@@ -31,7 +31,9 @@ RUNNING = ContainerState(running=ContainerRunning(started_at="2026-01-01T00:00:0
 
 def ended(exit_code: int, reason: str = "Error") -> ContainerState:
     """A container that ended."""
-    return ContainerState(terminated=ContainerTerminated(exit_code=exit_code, reason="Completed" if exit_code == 0 else reason))
+    return ContainerState(
+        terminated=ContainerTerminated(exit_code=exit_code, reason="Completed" if exit_code == 0 else reason)
+    )
 
 
 class Machines:
@@ -76,7 +78,11 @@ class Machines:
         name = wanted.metadata.name
         assert name not in self.jobs, f"AlreadyExists: {self.describe(wanted)}"
         meta = replace(
-            wanted.metadata, uid=self.new_uid("job"), resource_version=self.version(), creation_timestamp=rfc3339(self.now), generation=1
+            wanted.metadata,
+            uid=self.new_uid("job"),
+            resource_version=self.version(),
+            creation_timestamp=rfc3339(self.now),
+            generation=1,
         )
         self.jobs[name] = replace(wanted, metadata=meta, status=JobStatus(start_time=rfc3339(self.now)))
         self.started.append((self.describe(wanted), meta.annotations.get(keys.RUN, "")))
@@ -104,7 +110,9 @@ class Machines:
             outcome = self.outcomes.get(self.describe(job), "ok")
             if outcome == "hang":
                 return False
-            {"ok": self.succeed, "fail": self.fail, "attempt": self.fail_attempt, "refuse": self.refuse}[outcome](job.metadata.name)
+            {"ok": self.succeed, "fail": self.fail, "attempt": self.fail_attempt, "refuse": self.refuse}[outcome](
+                job.metadata.name
+            )
         return True
 
     def pod_of(self, job: Job) -> Pod | None:
@@ -123,7 +131,9 @@ class Machines:
             creation_timestamp=rfc3339(self.now),
             labels=dict(job.metadata.labels),
             annotations={k: v for k, v in job.metadata.annotations.items() if k in (keys.RUN, keys.ANNOTATION_PACKAGE)},
-            owner_references=(OwnerReference(kind="Job", name=job.metadata.name, uid=job.metadata.uid, controller=True),),
+            owner_references=(
+                OwnerReference(kind="Job", name=job.metadata.name, uid=job.metadata.uid, controller=True),
+            ),
         )
         steps = (ContainerStatus(name="init", state=ended(0)), ContainerStatus(name="stage", state=RUNNING))
         status = PodStatus(phase="Pending", start_time=rfc3339(self.now), init_container_statuses=steps)
@@ -173,19 +183,27 @@ class Machines:
         self._set_job(job, failed=job.status.failed + 1, active=0)
         job = self.job(what)
         if job.status.failed > self.backoff_limit:
-            self._set_job(job, conditions=(*job.status.conditions, self._condition("FailureTarget", "BackoffLimitExceeded")))
+            self._set_job(
+                job, conditions=(*job.status.conditions, self._condition("FailureTarget", "BackoffLimitExceeded"))
+            )
 
     def _finish(self, job: Job, type_: str, reason: str) -> None:
         conditions = (*job.status.conditions, self._condition(type_, reason))
-        self._set_job(job, conditions=conditions, active=0, succeeded=int(type_ == "Complete"), completion_time=rfc3339(self.now))
+        self._set_job(
+            job, conditions=conditions, active=0, succeeded=int(type_ == "Complete"), completion_time=rfc3339(self.now)
+        )
 
     def _condition(self, type_: str, reason: str, status: str = "True") -> Condition:
         return Condition(type=type_, status=status, reason=reason, last_transition_time=rfc3339(self.now))
 
-    def _end_pod(self, job: Job, phase: str, steps: tuple[ContainerState, ...], conditions: tuple[Condition, ...] = ()) -> None:
+    def _end_pod(
+        self, job: Job, phase: str, steps: tuple[ContainerState, ...], conditions: tuple[Condition, ...] = ()
+    ) -> None:
         pod = self.pod_of(job) or self.start(job.metadata.name)
         statuses = tuple(ContainerStatus(name=f"step-{i}", state=s) for i, s in enumerate(steps))
-        self.pods[pod.metadata.name] = replace(pod, status=replace(pod.status, phase=phase, init_container_statuses=statuses, conditions=conditions))
+        self.pods[pod.metadata.name] = replace(
+            pod, status=replace(pod.status, phase=phase, init_container_statuses=statuses, conditions=conditions)
+        )
 
     def _set_job(self, job: Job, **status: Any) -> None:
         current = self.jobs[job.metadata.name]
@@ -198,7 +216,9 @@ class Machines:
         if live is not None and live.metadata.uid == job.metadata.uid:
             annotations = {**live.metadata.annotations, keys.STATE_RECORDED: "true"}
             meta = replace(live.metadata, annotations=annotations, resource_version=self.version())
-            self.jobs[job.metadata.name] = replace(live, metadata=meta, spec=replace(live.spec, ttl_seconds_after_finished=ttl))
+            self.jobs[job.metadata.name] = replace(
+                live, metadata=meta, spec=replace(live.spec, ttl_seconds_after_finished=ttl)
+            )
 
     def suspend(self, name: str, *, on: bool) -> None:
         """Set `spec.suspend`; the pod of a suspended Job is deleted and none of its attempts is spent (JOB-16)."""

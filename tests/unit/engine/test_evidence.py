@@ -11,12 +11,20 @@ DISRUPTED = (Condition(type="DisruptionTarget", status="True"),)
 WHAT = "n1:kernel-1.0.0:apply"
 
 
-def pod(*steps: ContainerState, phase: str = "Failed", reason: str = "", conditions: tuple[Condition, ...] = (), deleted: bool = False) -> Pod:
+def pod(
+    *steps: ContainerState,
+    phase: str = "Failed",
+    reason: str = "",
+    conditions: tuple[Condition, ...] = (),
+    deleted: bool = False,
+) -> Pod:
     world = running()
     one = next(iter(world.pods.values()))
     statuses = tuple(ContainerStatus(name=str(i), state=s) for i, s in enumerate(steps))
     meta = replace(one.metadata, deletion_timestamp=world.stamp()) if deleted else one.metadata
-    return Pod(meta, status=PodStatus(phase=phase, reason=reason, conditions=conditions, init_container_statuses=statuses))
+    return Pod(
+        meta, status=PodStatus(phase=phase, reason=reason, conditions=conditions, init_container_statuses=statuses)
+    )
 
 
 def running() -> World:
@@ -83,7 +91,10 @@ def test_a_job_is_judged_by_its_conditions_and_pods(moves: tuple[str, ...], verd
 def test_a_deadline_of_the_job_is_proof_without_pods() -> None:
     """JOB-6."""
     job, _ = job_after()
-    over = replace(job, status=replace(job.status, conditions=(Condition(type="Failed", status="True", reason="DeadlineExceeded"),)))
+    over = replace(
+        job,
+        status=replace(job.status, conditions=(Condition(type="Failed", status="True", reason="DeadlineExceeded"),)),
+    )
     assert judge(over, ()).verdict is Verdict.FAILED
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nodewright.api import keys
-from tests.unit.engine.world import World, package
+from tests.unit.engine.world import CR_NAME, World, package
 
 
 def two(*names: str, first: dict[str, Any] | None = None, second: dict[str, Any] | None = None) -> World:
@@ -33,7 +33,10 @@ def test_a_barrier_holds_every_node_until_all_are_complete() -> None:
     world.label("n1", pool="a")
     world.outcomes = {"n1:aa-1.0.0:apply": "hang"}
     world.run()
-    assert (world.statuses("late"), world.crs["late"].published["status"]) == ({"n1": "waiting", "n2": "waiting"}, "waiting")
+    assert (world.statuses("late"), world.crs["late"].published["status"]) == (
+        {"n1": "waiting", "n2": "waiting"},
+        "waiting",
+    )
     world.outcomes.clear()
     world.run()
     assert world.statuses("late") == {"n1": "complete", "n2": "complete"}
@@ -154,7 +157,7 @@ def test_pause_suspends_and_both_must_be_cleared_to_resume(orders: list[dict[str
     world.settle()
     world.turn()
     for one in orders:
-        world.order(**one)
+        world.order(CR_NAME, **one)
         world.settle()
     assert suspended(world) == [expected]
     world.order(pause=None, disable=None)

@@ -42,7 +42,9 @@ def test_without_a_budget_every_node_is_picked_and_one_that_joins_at_once() -> N
     assert world.batch()["evaluated"] is False
 
 
-@pytest.mark.parametrize(("budget", "nodes"), [({"count": 2}, 2), ({"percent": 50}, 2), ({"percent": 10}, 1), ({"count": 0}, 0), ({}, 5)])
+@pytest.mark.parametrize(
+    ("budget", "nodes"), [({"count": 2}, 2), ({"percent": 50}, 2), ({"percent": 10}, 1), ({"count": 0}, 0), ({}, 5)]
+)
 def test_a_budget_picks_so_many_at_once(budget: dict[str, int], nodes: int) -> None:
     """ROL-5, ROL-7."""
     world = World("n1", "n2", "n3", "n4", "n5")
@@ -105,7 +107,11 @@ def test_failed_batches_are_counted_and_passed_ones_set_back() -> None:
     }  # fmt: skip
     world.outcomes = {"n3:kernel-1.0.0:apply": "hang"}
     world.run()
-    assert (world.batch()["consecutiveFailures"], world.batch()["completedNodes"], world.batch()["currentBatch"]) == (0, 1, 3)
+    assert (world.batch()["consecutiveFailures"], world.batch()["completedNodes"], world.batch()["currentBatch"]) == (
+        0,
+        1,
+        3,
+    )
 
 
 def test_a_retried_failure_fails_no_batch() -> None:
@@ -171,7 +177,17 @@ def test_a_stopped_compartment_lets_released_members_go_on_and_picks_nobody() ->
 def fail_first_and_stop(world: World) -> None:
     world.fail("n1:kernel-1.0.0:apply")
     world.step()
-    statuses = {"__default__": {"batchState": {"currentBatch": 1, "evaluated": True, "shouldStop": True, "failedNodes": 1, "lastBatchSize": 1}}}
+    statuses = {
+        "__default__": {
+            "batchState": {
+                "currentBatch": 1,
+                "evaluated": True,
+                "shouldStop": True,
+                "failedNodes": 1,
+                "lastBatchSize": 1,
+            }
+        }
+    }
     world.publish(compartmentStatuses=statuses)
     world.settle()
 
@@ -281,11 +297,15 @@ def test_a_deleted_member_releases_its_slot_within_a_pass() -> None:
     assert world.crs[CR_NAME].published["nodeStatus"] == {"n2": "in_progress"}
 
 
-@pytest.mark.parametrize("garbage", [{"currentBatch": -4, "completedNodes": 99, "failedNodes": -1}, {"currentBatch": "x"}, 7, None])
+@pytest.mark.parametrize(
+    "garbage", [{"currentBatch": -4, "completedNodes": 99, "failedNodes": -1}, {"currentBatch": "x"}, 7, None]
+)
 def test_impossible_batch_state_is_corrected_and_saved(garbage: Any) -> None:
     """LIF-1, ROL-12: it never goes negative and never freezes."""
     world = batched(1, "n1", "n2")
-    world.publish(compartmentStatuses={"__default__": {"batchState": garbage}, "gone": {"batchState": {}}}, nodeOrderOffset=-3)
+    world.publish(
+        compartmentStatuses={"__default__": {"batchState": garbage}, "gone": {"batchState": {}}}, nodeOrderOffset=-3
+    )
     world.settle()
     assert (world.batch()["currentBatch"], world.batch()["completedNodes"], world.batch()["failedNodes"]) == (1, 0, 0)
     assert list(world.crs[CR_NAME].published["compartmentStatuses"]) == ["__default__"]  # B17

@@ -116,9 +116,16 @@ def test_evidence_never_moves_a_complete_entry() -> None:
 
 @pytest.mark.parametrize(
     ("stage", "keys_held", "matches", "adopts"),
-    [("apply", (), True, True), ("config", (), True, True), ("config", ("a.conf",), True, False), ("apply", (), False, False)],
+    [
+        ("apply", (), True, True),
+        ("config", (), True, True),
+        ("config", ("a.conf",), True, False),
+        ("apply", (), False, False),
+    ],
 )
-def test_an_entry_without_a_run_takes_over_an_unfinished_job(stage: str, keys_held: tuple[str, ...], matches: bool, adopts: bool) -> None:
+def test_an_entry_without_a_run_takes_over_an_unfinished_job(
+    stage: str, keys_held: tuple[str, ...], matches: bool, adopts: bool
+) -> None:
     """LIF-12a: as people and older software write it."""
     world = applying()
     if stage == "config":
@@ -128,7 +135,9 @@ def test_an_entry_without_a_run_takes_over_an_unfinished_job(stage: str, keys_he
     run = world.job(what).metadata.annotations[keys.RUN]
     if not matches:
         job = world.job(what)
-        world.jobs[job.metadata.name] = replace(job, metadata=replace(job.metadata, annotations={**job.metadata.annotations, keys.INPUTS: "{}"}))
+        world.jobs[job.metadata.name] = replace(
+            job, metadata=replace(job.metadata, annotations={**job.metadata.annotations, keys.INPUTS: "{}"})
+        )
     world.set_state("n1", {ENTRY: msgspec.structs.replace(world.state("n1")[ENTRY], run="", config_keys=keys_held)})
     world.step()
     assert (world.state("n1")[ENTRY].run == run) is adopts
@@ -140,7 +149,10 @@ def test_no_finished_job_speaks_for_an_entry_without_a_run() -> None:
     world = applying()
     world.run()
     old = world.job(APPLY).metadata.uid
-    world.set_state("n1", {ENTRY: msgspec.structs.replace(world.state("n1")[ENTRY], stage=Stage.APPLY, state=State.IN_PROGRESS, run="")})
+    world.set_state(
+        "n1",
+        {ENTRY: msgspec.structs.replace(world.state("n1")[ENTRY], stage=Stage.APPLY, state=State.IN_PROGRESS, run="")},
+    )
     world.settle()
     assert world.state("n1")[ENTRY].run == ""
     assert world.job(APPLY).metadata.deletion_timestamp is not None
@@ -189,7 +201,12 @@ def test_one_event_on_the_node_and_one_on_the_cr_end_a_stage() -> None:
     world.succeed("n1:kernel-1.0.0:config")
     world.settle()
     seen = [(e.type.value, e.reason, e.node) for e in world.events]
-    assert seen == [("Normal", "Apply", "n1"), ("Normal", "Apply", None), ("Normal", "State", "n1"), ("Normal", "State", None)]
+    assert seen == [
+        ("Normal", "Apply", "n1"),
+        ("Normal", "Apply", None),
+        ("Normal", "State", "n1"),
+        ("Normal", "State", None),
+    ]
 
 
 def test_a_failure_for_good_is_a_warning_said_once() -> None:
@@ -197,4 +214,7 @@ def test_a_failure_for_good_is_a_warning_said_once() -> None:
     world = applying()
     world.fail(APPLY)
     world.settle()
-    assert [(e.type.value, e.reason, e.node) for e in world.events] == [("Warning", "Apply", "n1"), ("Warning", "Apply", None)]
+    assert [(e.type.value, e.reason, e.node) for e in world.events] == [
+        ("Warning", "Apply", "n1"),
+        ("Warning", "Apply", None),
+    ]

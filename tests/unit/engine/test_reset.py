@@ -102,7 +102,14 @@ def test_a_status_that_was_wiped_starts_above_every_pick_on_a_node() -> None:
     world.run()
     assert world.crs[CR_NAME].published["rollout"] == 2
     world.publish(rollout=1)
-    world.annotate("n1", **{keys.pick_key(CR_NAME): '{"rollout":7,"batch":1,"compartment":"__default__","order":0,"time":"t","completed":true}'})
+    world.annotate(
+        "n1",
+        **{
+            keys.pick_key(
+                CR_NAME
+            ): '{"rollout":7,"batch":1,"compartment":"__default__","order":0,"time":"t","completed":true}'
+        },
+    )
     world.settle()
     assert world.crs[CR_NAME].published["rollout"] == 8
 

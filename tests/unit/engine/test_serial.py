@@ -17,7 +17,9 @@ def test_one_package_is_carried_to_its_end_before_another_starts() -> None:
     """LIF-7."""
     world = serial("n1")
     world.run()
-    assert [what for what, _ in world.started] == [f"n1:{p}-1.0.0:{s}" for p in ("aa", "bb", "cc") for s in ("apply", "config")]
+    assert [what for what, _ in world.started] == [
+        f"n1:{p}-1.0.0:{s}" for p in ("aa", "bb", "cc") for s in ("apply", "config")
+    ]
 
 
 def test_every_node_moves_in_the_same_pass() -> None:
@@ -30,7 +32,9 @@ def test_every_node_moves_in_the_same_pass() -> None:
 def test_a_begun_package_comes_before_one_that_sorts_earlier() -> None:
     """LIF-7."""
     world = serial("n1")
-    world.set_state("n1", {"cc|1.0.0": Entry(name="cc", version="1.0.0", stage=Stage.APPLY, state=State.COMPLETE, run="r")})
+    world.set_state(
+        "n1", {"cc|1.0.0": Entry(name="cc", version="1.0.0", stage=Stage.APPLY, state=State.COMPLETE, run="r")}
+    )
     world.settle()
     assert world.running() == ["n1:cc-1.0.0:config"]
 
@@ -40,7 +44,11 @@ def test_a_package_that_failed_for_good_makes_room() -> None:
     world = serial("n1")
     world.outcomes = {"n1:aa-1.0.0:apply": "fail"}
     world.run()
-    assert world.stages("n1") == {"aa|1.0.0": "apply/erroring", "bb|1.0.0": "config/complete", "cc|1.0.0": "config/complete"}
+    assert world.stages("n1") == {
+        "aa|1.0.0": "apply/erroring",
+        "bb|1.0.0": "config/complete",
+        "cc|1.0.0": "config/complete",
+    }
     assert world.status("n1") == "erroring"
 
 

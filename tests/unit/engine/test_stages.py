@@ -64,7 +64,9 @@ def test_a_dependency_must_be_complete_in_the_version_named() -> None:
 )
 def test_packages_are_ordered_dependencies_first(depends: dict[str, list[str]], order: tuple[str, ...]) -> None:
     """LIF-7."""
-    spec = spec_of(packages={n: package(dependsOn=dict.fromkeys(depends.get(n, []), "1.0.0")) for n in ("cc", "bb", "aa")})
+    spec = spec_of(
+        packages={n: package(dependsOn=dict.fromkeys(depends.get(n, []), "1.0.0")) for n in ("cc", "bb", "aa")}
+    )
     assert package_order(spec.packages) == order
 
 
@@ -94,7 +96,9 @@ def test_a_crash_between_any_two_writes_neither_repeats_nor_skips_a_stage(writes
         world.step(writes=writes)
         world.settle()
         world.turn()
-    assert sorted(what for what, _ in world.started) == [f"{n}:kernel-1.0.0:{s}" for n in ("n1", "n2") for s in ("apply", "config")]
+    assert sorted(what for what, _ in world.started) == [
+        f"{n}:kernel-1.0.0:{s}" for n in ("n1", "n2") for s in ("apply", "config")
+    ]
     assert world.statuses() == {"n1": "complete", "n2": "complete"}
 
 
@@ -155,7 +159,9 @@ def test_an_entry_at_interrupt_of_a_package_without_one_goes_on() -> None:
     """LIF-8: removing the interrupt neither blocks nor repeats it."""
     world = World("n1")
     world.cr(packages={"kernel": package()})
-    world.set_state("n1", {"kernel|1.0.0": Entry(name="kernel", version="1.0.0", stage=Stage.INTERRUPT, state=State.SKIPPED)})
+    world.set_state(
+        "n1", {"kernel|1.0.0": Entry(name="kernel", version="1.0.0", stage=Stage.INTERRUPT, state=State.SKIPPED)}
+    )
     world.run()
     assert world.stages("n1") == {"kernel|1.0.0": "post-interrupt/complete"}
 

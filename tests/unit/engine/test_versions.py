@@ -23,7 +23,13 @@ def edit(world: World, version: str) -> None:
 
 @pytest.mark.parametrize(
     ("have", "want", "stage"),
-    [("1.0.0", "1.0.1", "upgrade"), ("1.0.0", "1.0.0+b1", "upgrade"), ("1.0.0", "0.9.0", "apply"), ("1.0.0-rc.1", "1.0.0", "upgrade"), ("1.0.0+b1", "1.0.0", "upgrade")],
+    [
+        ("1.0.0", "1.0.1", "upgrade"),
+        ("1.0.0", "1.0.0+b1", "upgrade"),
+        ("1.0.0", "0.9.0", "apply"),
+        ("1.0.0-rc.1", "1.0.0", "upgrade"),
+        ("1.0.0+b1", "1.0.0", "upgrade"),
+    ],
 )
 def test_an_increase_upgrades_and_a_decrease_applies(have: str, want: str, stage: str) -> None:
     """CHG-6: by semver; another text of equal precedence counts as an increase."""
@@ -136,7 +142,9 @@ def test_a_removed_package_stays_as_a_marker_and_counts_for_nothing() -> None:
 def test_unknown_keys_of_an_entry_survive() -> None:
     """CON-10."""
     world = at("1.0.0")
-    entry = msgspec.structs.replace(world.state("n1")["kernel|1.0.0"], state=State.UNKNOWN, other=(("x-note", b'"mine"'),))
+    entry = msgspec.structs.replace(
+        world.state("n1")["kernel|1.0.0"], state=State.UNKNOWN, other=(("x-note", b'"mine"'),)
+    )
     world.set_state("n1", {"kernel|1.0.0": entry})
     world.run()
     after = world.state("n1")["kernel|1.0.0"]
