@@ -19,7 +19,7 @@ from controller_runtime.election import NotLeaderError
 from controller_runtime.transport import ApiError, Client, TransportError
 from nodewright.model.objects import NodeWrightObject
 from nodewright.model.pick import Pick
-from nodewright.model.plan import FinalizerChange, Plan
+from nodewright.model.plan import FinalizerChange, JobDelete, Plan
 from nodewright.model.snapshot import CR, Answer
 from nodewright.operator.answers import FAILED
 from nodewright.operator.cluster import Cluster, Stale
@@ -28,7 +28,7 @@ from nodewright.operator.cr_writes import CRWrites
 from nodewright.operator.events import EventSink
 from nodewright.operator.informers import Stores
 from nodewright.operator.job_writes import JobWrites
-from nodewright.operator.memory import Applied, CRMemory, Enqueue
+from nodewright.operator.memory import Applied, CRMemory, Enqueue, Tally
 from nodewright.operator.node_sequence import NodeSequence
 from nodewright.operator.node_writes import NodeWrites
 from nodewright.operator.status_writer import StatusWriter
@@ -66,7 +66,8 @@ class Executor:
         self._configmaps = ConfigMapWrites(cluster, stores, clock)
         self._crs = CRWrites(cluster, stores)
         self._jobs = JobWrites(cluster, stores, clock)
-        self._sequence = NodeSequence(NodeWrites(cluster, stores, clock), self._jobs, self._configmaps, events)
+        self._nodes = NodeWrites(cluster, stores, clock)
+        self._sequence = NodeSequence(self._nodes, self._jobs, self._configmaps, events)
         self._status = StatusWriter(
             cluster, stores, published=published, plan_again=lambda name: enqueue(name, trigger="status")
         )
@@ -162,11 +163,16 @@ class Executor:
 
     def _submit_deletes(self, cr: CR, memory: CRMemory, plan: Plan, applied: Applied, latch: Latch) -> None:
         for job in plan.job_deletes:
-            step: Step = partial(self._jobs.delete, job, memory, applied.tally)
+            step: Step = partial(self._delete_homeless, job, memory, applied.tally)
             self._submit(cr, memory, f"Job/{job.job.metadata.name}", applied, latch, step)
         for configmap in plan.configmap_deletes:
             step = partial(self._configmaps.delete, configmap, applied.tally)
             self._submit(cr, memory, f"ConfigMap/{configmap.current.metadata.name}", applied, latch, step)
+
+    async def _delete_homeless(self, delete: JobDelete, memory: CRMemory, tally: Tally) -> None:
+        """Delete a Job whose node is gone, once the API server says so too (JOB-11, LIF-2)."""
+        await self._nodes.confirm_gone(delete.job)
+        await self._jobs.delete(delete, memory, tally)
 
     async def _remove_finalizer(
         self, cr: CR, source: NodeWrightObject, memory: CRMemory, applied: Applied, latch: Latch

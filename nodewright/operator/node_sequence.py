@@ -22,8 +22,10 @@ class NodeSequence:
         """Do everything, in the order of the plan's fields; answers the seconds until a refused Job is to be tried again.
 
         The first failure ends it (it raises what the writes raise), but for a Job that the server refused: that changes nothing
-        (LIF-12), and what has been recorded can be marked all the same.
+        (LIF-12), and what has been recorded can be marked all the same. Before a Job may go, the node is read live.
         """
+        if plan.job_deletes:
+            await self._nodes.confirm(plan)
         for suspend in plan.suspends:
             await self._jobs.suspend(suspend, tally)
         if plan.metadata is not None:

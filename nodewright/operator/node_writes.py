@@ -8,7 +8,8 @@ import msgspec
 
 from controller_runtime.clock import Clock
 from controller_runtime.transport import BadRequest, InternalError, Invalid, PatchType
-from nodewright.model.objects import Node
+from nodewright.api import keys
+from nodewright.model.objects import Job, Node
 from nodewright.model.plan import NodeCondition, NodePlan
 from nodewright.operator import node_patch, resources
 from nodewright.operator.cluster import Cluster, Stale, Target
@@ -49,6 +50,29 @@ class NodeWrites:
             if live is None or _operations(live, plan, self._version(live)) != sent:
                 raise Stale(str(error)) from error
             raise
+
+    async def confirm(self, plan: NodePlan) -> None:
+        """Read the node live: what is to be deleted for what the node says must not go because of an old picture (LIF-2).
+
+        A patch proves only the keys it changes, and a new leader's picture of a node may be older than that of its Jobs.
+
+        Raises:
+            Stale: the node does not read as the plan saw it, or is gone; the picture was refreshed.
+            ApiError, TransportError: anything else.
+        """
+        if await self._cluster.refresh(self._target(plan.node)) is not plan.node:
+            raise Stale(f"node {plan.node.name} is not any more as it was planned for")
+
+    async def confirm_gone(self, job: Job) -> None:
+        """Read live that the node a Job is labelled for is gone (JOB-11); a label that is no node's name says nothing.
+
+        Raises:
+            Stale: the node is there; the picture was refreshed.
+            ApiError, TransportError: anything else.
+        """
+        name = job.metadata.labels.get(keys.LABEL_NODE)
+        if name and await self._cluster.refresh(Target(resources.NODE, self._stores.nodes, name)) is not None:
+            raise Stale(f"node {name} of Job {job.metadata.name} is there")
 
     async def conditions(self, plan: NodePlan, tally: Tally) -> None:
         """Write our conditions, one entry per type, by strategic merge patch with the node's UID.

@@ -64,6 +64,7 @@ async def test_a_nodes_writes_go_in_the_order_of_the_plan(bench: Bench) -> None:
     )
     await apply(bench, Plan(nodes=(plan,)))
     assert [(verb, where) for verb, where, _ in bench.api.log] == [
+        ("get", "nodes/n1"),
         ("patch", "jobs/done"),
         ("create", "configmaps/meta"),
         ("patch", "nodes/n1"),
@@ -90,7 +91,8 @@ async def test_the_finalizer_is_set_before_any_other_write_and_removed_after_all
     await apply(bench, Plan(finalizer=FinalizerChange.ADD, nodes=(started(bench.add_node()),)))
     assert [where for _, where, _ in bench.api.writes()] == ["nodewrights/cr", "nodes/n1"]
     assert bench.source().metadata.finalizers == (keys.FINALIZER,)
-    await apply(bench, Plan(finalizer=FinalizerChange.REMOVE, job_deletes=(JobDelete(bench.add_job(), why="gone"),)))
+    homeless = JobDelete(bench.add_job(node="gone"), why="its node is gone")
+    await apply(bench, Plan(finalizer=FinalizerChange.REMOVE, job_deletes=(homeless,)))
     assert [where for _, where, _ in bench.api.writes()[2:]] == ["jobs/j1", "nodewrights/cr"]
     assert bench.source().metadata.finalizers == ()
 
@@ -353,6 +355,44 @@ async def test_a_job_is_deleted_in_the_foreground_only_as_the_plan_saw_it(bench:
     assert left is not None
     assert left.metadata.deletion_timestamp is not None
     assert bench.api.log[-1][2]["propagation"] == "Foreground"
+
+
+async def test_no_job_goes_for_what_an_old_picture_of_its_node_says(bench: Bench) -> None:
+    # LIF-2, JOB-10: the last leader started a stage, and this one has heard of its Job, but not yet of its entry
+    bench.add_cr()
+    node, job = bench.add_node(metadata={"annotations": {STATE: "apply"}}), bench.add_job("j1")
+    bench.node()["metadata"]["annotations"][STATE] = "config"
+    bench.api.put(resources.NODE, bench.node())
+    await apply(bench, Plan(nodes=(NodePlan(node=node, job_deletes=(JobDelete(job, why="another stage"),)),)))
+    assert bench.api.writes() == []
+    assert bench.passes == [("cr", 0.0, "stale")]
+    fresh = bench.stores.nodes.get("n1")
+    assert fresh is not None
+    assert fresh.metadata.annotations == {STATE: "config"}
+    await apply(bench, Plan(nodes=(NodePlan(node=fresh, job_deletes=(JobDelete(job, why="another stage"),)),)))
+    assert "deletionTimestamp" in bench.api.objects["jobs", "j1"]["metadata"]
+
+
+async def test_a_heartbeat_is_no_reason_to_keep_a_job(bench: Bench) -> None:
+    bench.add_cr()
+    node, job = bench.add_node(), bench.add_job("j1")
+    bench.node()["status"] = {"images": [{"names": ["x"]}]}
+    bench.api.put(resources.NODE, bench.node())
+    await apply(bench, Plan(nodes=(NodePlan(node=node, job_deletes=(JobDelete(job, why="w"),)),)))
+    assert "deletionTimestamp" in bench.api.objects["jobs", "j1"]["metadata"]
+
+
+async def test_a_job_of_a_node_that_is_gone_goes_only_if_the_server_says_so_too(bench: Bench) -> None:
+    # JOB-11, LIF-2: the watch of nodes lags, and the node came just now
+    bench.add_cr()
+    job = bench.add_job("j1", node="n9")
+    bench.api.put(resources.NODE, {"metadata": {"name": "n9"}, "spec": {}})
+    await apply(bench, Plan(job_deletes=(JobDelete(job, why="its node is gone"),)))
+    assert bench.api.writes() == []
+    assert bench.stores.nodes.get("n9") is not None
+    del bench.api.objects["nodes", "n9"]
+    await apply(bench, Plan(job_deletes=(JobDelete(job, why="its node is gone"),)))
+    assert "deletionTimestamp" in bench.api.objects["jobs", "j1"]["metadata"]
 
 
 # --- ConfigMaps -----------------------------------------------------------------------------------------------------------------
