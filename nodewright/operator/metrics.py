@@ -127,9 +127,12 @@ def _package_samples(published: Mapping[str, Any]) -> _Samples:
     failed: Counter[str] = Counter()
     for entries in (published.get("nodeState") or {}).values():
         for key, entry in entries.items():
-            seen[key, entry["stage"], entry["state"]] += 1
-            if "restarts" in entry:
-                failed[key] += entry["restarts"]
+            if not isinstance(entry, Mapping):
+                continue  # a status that is published on as it was found may hold what people wrote (LIF-1)
+            seen[key, str(entry.get("stage")), str(entry.get("state"))] += 1
+            restarts_here = entry.get("restarts")
+            if isinstance(restarts_here, int):
+                failed[key] += restarts_here
     states: Counter[tuple[str, str, str]] = Counter()
     stages: Counter[tuple[str, str, str]] = Counter()
     restarts: dict[tuple[str, str], int] = dict.fromkeys(wanted.items(), 0)

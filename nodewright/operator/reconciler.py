@@ -10,7 +10,7 @@ from opentelemetry import trace
 
 from controller_runtime.clock import Clock
 from controller_runtime.controller import Request, Result
-from nodewright.model.plan import Plan
+from nodewright.model.plan import FinalizerChange, Plan
 from nodewright.model.snapshot import CR, Snapshot
 from nodewright.operator.executor import Executor
 from nodewright.operator.informers import Stores
@@ -78,6 +78,8 @@ class Reconciler:
             return Result()
         now = self._clock.now().timestamp()
         plan = self._plan(cr, now)
+        if plan.finalizer is FinalizerChange.REMOVE:
+            self._gone(name)  # CHG-11: its series go before the finalizer does; another's finalizer may keep the CR for long
         applied = await self._executor.apply(cr, source, plan)
         self._describe(cr, request, plan, applied)
         tally, triggers = applied.tally, ",".join(request.triggers)

@@ -148,13 +148,15 @@ class StatusWriter:
             self._plan_again(name)
         except NotLeaderError:
             return
-        except (ApiError, TransportError) as error:
+        except Exception as error:  # noqa: BLE001 - LIF-4: what cannot be built of one CR ends neither the others' nor the process
             lane.failures += 1
             lane.not_before = anyio.current_time() + FAILED.delay(lane.failures)
             lane.newest = lane.newest or offer
+            defect = None if isinstance(error, ApiError | TransportError) else error
             _log.warning(
-                "status of %s was not written (%d in a row): %s", name, lane.failures, error, extra={"cr": name}
-            )
+                "status of %s was not written (%d in a row): %s", name, lane.failures, error,
+                extra={"cr": name}, exc_info=defect,
+            )  # fmt: skip
         except BaseException:  # cancelled in the middle: whether it landed is not known, so the flush tries again
             lane.newest = lane.newest or offer
             raise

@@ -86,6 +86,13 @@ def test_a_status_is_one_and_every_other_is_there_at_zero(registry: CollectorReg
     assert label_values(registry, "nodewright_status", "status") == STATUSES
 
 
+def test_what_people_wrote_into_a_status_breaks_nothing(registry: CollectorRegistry, metrics: DomainMetrics) -> None:
+    # LIF-1, LIF-4: a CR in deletion publishes its status on as it was found
+    node = {"tuning|1.1.0": {}, "x": "text", "tuning|1.0.0": entry("1.0.0", "config", "complete", restarts="many")}
+    metrics.publish("cr", {"status": "complete", "nodeState": {"n1": node}}, strategies={})
+    assert value(registry, "nodewright_status", nodewright_name="cr", status="complete") == 1
+
+
 def test_a_status_not_computed_yet_reads_unknown(registry: CollectorRegistry, metrics: DomainMetrics) -> None:
     metrics.publish("new", {}, strategies={})
     assert value(registry, "nodewright_status", nodewright_name="new", status="unknown") == 1.0

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from controller_runtime.controller import Request
-from nodewright.model.plan import Plan
+from nodewright.model.plan import FinalizerChange, Plan
 from nodewright.model.snapshot import Snapshot
 from nodewright.operator.reconciler import Reconciler
 from nodewright.operator.snapshots import Snapshots
@@ -79,6 +79,15 @@ async def test_a_cr_that_is_gone_is_forgotten_everywhere(bench: Bench) -> None:
     planner, gone = Planner(), list[str]()
     assert (await reconciler(bench, planner, gone).reconcile(Request("cr"))).requeue_after is None
     assert (planner.forgotten, gone, planner.seen) == (["cr"], ["cr"], [])
+
+
+async def test_its_series_go_before_the_finalizer_which_may_not_be_the_last(bench: Bench) -> None:
+    # CHG-11, OBS-1: another's finalizer may keep the CR for long
+    bench.add_cr()
+    planner, gone = Planner(), list[str]()
+    planner.plan_to_give = Plan(finalizer=FinalizerChange.REMOVE)
+    await reconciler(bench, planner, gone).reconcile(Request("cr"))
+    assert gone == ["cr"]
 
 
 async def test_passes_are_further_apart_the_longer_a_plan_takes(bench: Bench) -> None:

@@ -168,6 +168,25 @@ async def test_a_failed_write_is_repeated_until_it_lands(bench: Bench) -> None:
     assert status(bench)["rollout"] == 1
 
 
+async def test_a_status_that_cannot_be_built_stops_no_other_cr(bench: Bench) -> None:
+    # LIF-4: an exception in a writer's task would end the leader
+    bench.add_cr()
+    bench.add_cr("other")
+
+    def broken() -> dict[str, Any]:
+        raise KeyError("stage")
+
+    plan = Plan(status=StatusDraft(cr_status="in_progress", build=broken))
+    await bench.executor.apply(bench.cr(), bench.source(), plan)
+    await anyio.sleep(5)
+    await bench.executor.apply(bench.cr("other"), bench.source("other"), Plan(status=Draft(rollout=1).draft))
+    await anyio.sleep(1.1)
+    assert bench.api.objects["nodewrights", "other"]["status"]["rollout"] == 1
+    await offer(bench, Draft(rollout=2))
+    await anyio.sleep(30)
+    assert status(bench)["rollout"] == 2
+
+
 async def test_what_waits_is_written_at_a_clean_stop() -> None:
     # CON-6: the last one is never lost
     bench = make_bench()
