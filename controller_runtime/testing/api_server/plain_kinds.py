@@ -1,0 +1,180 @@
+"""Strategies of kinds that need a few lines each: nodes, namespaces, secrets, events, budgets, CRDs.
+
+Relies on `strategy`; the registry names them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+
+from controller_runtime.testing.api_server.refusals import FieldProblem
+from controller_runtime.testing.api_server.strategy import Moment, Strategy, flag, immutable, text
+from controller_runtime.testing.api_server.values import Object
+
+_LABEL = "field label not supported: {0}"
+
+
+class _NodeStrategy(Strategy):
+    """Nodes: no generation, and a kubelet may register one with a status."""
+
+    unknown_field = _LABEL
+
+    def prepare_create(self, item: Object, moment: Moment) -> None:
+        item["spec"] = item.get("spec") or {}
+        item["status"] = item.get("status") or {}
+
+    def validate_create(self, item: Object) -> Sequence[FieldProblem]:
+        return _taint_problems(item)
+
+    def validate_update(self, item: Object, old: Object, subresource: str) -> Sequence[FieldProblem]:
+        return _taint_problems(item)
+
+
+def _taint_problems(item: Object) -> list[FieldProblem]:
+    """Taints are unique by key and effect."""
+    problems = []
+    seen = set()
+    for index, taint in enumerate(item.get("spec", {}).get("taints") or []):
+        where = f"metadata.taints[{index}]"
+        if not taint.get("key"):
+            problems.append(
+                FieldProblem(f"{where}.key", "FieldValueInvalid", 'Invalid value: "": name part must be non-empty')
+            )
+        identity = (taint.get("key"), taint.get("effect"))
+        if identity in seen:
+            problems.append(FieldProblem(f"{where}", "FieldValueDuplicate", f"Duplicate value: {taint}"))
+        seen.add(identity)
+    return problems
+
+
+class _NamespaceStrategy(Strategy):
+    """Namespaces: phase and the `kubernetes` finalizer of the spec."""
+
+    unknown_field = _LABEL
+
+    def prepare_create(self, item: Object, moment: Moment) -> None:
+        name = item["metadata"].get("name", "")
+        labels = {**(item["metadata"].get("labels") or {}), "kubernetes.io/metadata.name": name}
+        item["metadata"] = {**item["metadata"], "labels": labels}
+        item["spec"] = {"finalizers": ["kubernetes"]}
+        item["status"] = {"phase": "Active"}
+
+    def prepare_update(self, item: Object, old: Object, subresource: str) -> None:
+        super().prepare_update(item, old, subresource)
+        if not subresource:
+            item["spec"] = old["spec"]
+
+
+class _SecretStrategy(Strategy):
+    """Secrets: `stringData` is written into `data`."""
+
+    unknown_field = _LABEL
+
+    def prepare_create(self, item: Object, moment: Moment) -> None:
+        _encode_strings(item)
+        item.setdefault("type", "Opaque")
+
+    def prepare_update(self, item: Object, old: Object, subresource: str) -> None:
+        _encode_strings(item)
+        item.setdefault("type", old.get("type", "Opaque"))
+
+    def validate_update(self, item: Object, old: Object, subresource: str) -> Sequence[FieldProblem]:
+        return (immutable("type", item["type"]),) if item["type"] != old["type"] else ()
+
+
+def _encode_strings(item: Object) -> None:
+    strings = item.pop("stringData", None)
+    if strings:
+        encoded = {name: base64.b64encode(value.encode()).decode() for name, value in strings.items()}
+        item["data"] = {**(item.get("data") or {}), **encoded}
+
+
+class _EventStrategy(Strategy):
+    """Events: selected by what they are about."""
+
+    unknown_field = _LABEL
+
+
+class _BudgetStrategy(Strategy):
+    """Disruption budgets; the controller fills the status."""
+
+    def prepare_create(self, item: Object, moment: Moment) -> None:
+        item["spec"] = item.get("spec") or {}
+        item["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
+
+
+class _DefinitionStrategy(Strategy):
+    """CRDs: names, scope and group stay; the server itself fills the status."""
+
+    status_keeps_metadata = True
+
+    def prepare_create(self, item: Object, moment: Moment) -> None:
+        super().prepare_create(item, moment)
+        item["spec"] = _defaulted_definition(item.get("spec") or {})
+
+    def prepare_update(self, item: Object, old: Object, subresource: str) -> None:
+        super().prepare_update(item, old, subresource)
+        if not subresource:
+            item["spec"] = _defaulted_definition(item.get("spec") or {})
+
+    def validate_create(self, item: Object) -> Sequence[FieldProblem]:
+        spec = item["spec"]
+        expected = f"{spec.get('names', {}).get('plural', '')}.{spec.get('group', '')}"
+        if item["metadata"].get("name") != expected:
+            name = item["metadata"].get("name", "")
+            said = f'Invalid value: "{name}": must be spec.names.plural+"."+spec.group'
+            return (FieldProblem("metadata.name", "FieldValueInvalid", said),)
+        if sum(1 for version in spec.get("versions") or () if version.get("storage")) != 1:
+            said = "Invalid value: must have exactly one version marked as storage version"
+            return (FieldProblem("spec.versions", "FieldValueInvalid", said),)
+        return ()
+
+    def validate_update(self, item: Object, old: Object, subresource: str) -> Sequence[FieldProblem]:
+        problems = [
+            immutable(f"spec.{name}", item["spec"].get(name))
+            for name in ("group", "scope")
+            if item["spec"].get(name) != old["spec"].get(name)
+        ]
+        problems += [
+            immutable(f"spec.names.{name}", item["spec"]["names"].get(name))
+            for name in ("plural", "kind")
+            if item["spec"]["names"].get(name) != old["spec"]["names"].get(name)
+        ]
+        return problems
+
+
+def _defaulted_definition(given: Object) -> Object:
+    names = dict(given.get("names") or {})
+    kind = str(names.get("kind", ""))
+    names.setdefault("singular", kind.lower())
+    names.setdefault("listKind", f"{kind}List")
+    return {"conversion": {"strategy": "None"}, **given, "names": names}
+
+
+NODE_STRATEGY = _NodeStrategy(status=True, selectable={"spec.unschedulable": flag("spec", "unschedulable")})
+NAMESPACE_STRATEGY = _NamespaceStrategy(
+    status=True,
+    answers_deleted=True,
+    selectable={"status.phase": text("status", "phase"), "name": text("metadata", "name")},
+)
+SECRET_STRATEGY = _SecretStrategy(selectable={"type": text("type")})
+EVENT_STRATEGY = _EventStrategy(
+    creates_on_update=True,
+    selectable={
+        **{
+            f"involvedObject.{name}": text("involvedObject", name)
+            for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+        },
+        **{
+            f"regarding.{name}": text("involvedObject", name)
+            for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+        },
+        "reason": text("reason"),
+        "reportingComponent": text("reportingComponent"),
+        "source": text("source", "component"),
+        "type": text("type"),
+    },
+)
+PDB_STRATEGY = _BudgetStrategy(generation=True, status=True, unconditional=False)
+CRD_STRATEGY = _DefinitionStrategy(generation=True, status=True, unconditional=False)
