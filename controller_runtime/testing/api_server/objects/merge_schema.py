@@ -47,6 +47,14 @@ class MergeSchema:
     items: MergeSchema | None = None
     values: MergeSchema | None = None
     """Of a map with free keys."""
+    open: bool = False
+    """Whether unknown fields are kept (x-kubernetes-preserve-unknown-fields), so that they are as free as a map's keys."""
+    closed: bool = False
+    """Whether `fields` are all there are, so that an apply of another is an error. Not so for built-in kinds' tables."""
+    always: frozenset[str] = frozenset()
+    """Fields that a built-in kind's objects always have, if only empty; nobody comes to own them by writing something in them."""
+    resets: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"": ("status",), "status": ("spec",)})
+    """Of a kind's root: by subresource, the fields that a write there cannot change and so cannot own."""
 
     @property
     def patch_strategy(self) -> str:
@@ -60,22 +68,32 @@ class MergeSchema:
 
     def field(self, name: str) -> MergeSchema:
         """Of a map's key."""
-        return self.fields.get(name) or self.values or _UNKNOWN
+        return self.fields.get(name) or self.values or (_FREE if self.open else _UNKNOWN)
+
+    def names(self, key: str) -> bool:
+        """Whether the key is a field of the kind, not a free key that a user chose."""
+        return key in self.fields or (self.values is None and not self.open)
 
     def with_metadata(self, metadata: MergeSchema) -> MergeSchema:
         """The same kind with this schema of its metadata."""
         return replace(self, fields={**self.fields, "metadata": metadata})
 
     @staticmethod
-    def from_crd(schema: JsonObject) -> MergeSchema:
+    def from_crd(schema: JsonObject, *, status_subresource: bool = True) -> MergeSchema:
         """Of a CRD version's `openAPIV3Schema`: x-kubernetes-list-type, -list-map-keys and -map-type, with Kubernetes' own metadata."""
-        return _from_openapi(schema).with_metadata(METADATA)
+        resets: dict[str, tuple[str, ...]] = (
+            {"": ("status",), "status": ("metadata", "spec")} if status_subresource else {}
+        )
+        return replace(_from_openapi(schema).with_metadata(METADATA), resets=resets)
 
 
 _UNKNOWN: Final = MergeSchema()
+_FREE: Final = MergeSchema(open=True)
 ATOMIC_MAP: Final = MergeSchema(map_type=MapType.ATOMIC)
 METADATA: Final = MergeSchema(
     fields={
+        "annotations": MergeSchema(values=MergeSchema()),
+        "labels": MergeSchema(values=MergeSchema()),
         "finalizers": MergeSchema(list_type=ListType.SET, patch_strategies=("merge",)),
         "ownerReferences": MergeSchema(
             list_type=ListType.MAP,
@@ -94,6 +112,7 @@ def _from_openapi(schema: JsonObject) -> MergeSchema:
     items = schema.get("items")
     element = items.get("properties", {}) if isinstance(items, dict) else {}
     extra = schema.get("additionalProperties")
+    free = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or extra is True
     return MergeSchema(
         list_type=ListType(schema.get("x-kubernetes-list-type", "atomic")),
         list_keys=keys,
@@ -102,4 +121,6 @@ def _from_openapi(schema: JsonObject) -> MergeSchema:
         fields={name: _from_openapi(each) for name, each in schema.get("properties", {}).items()},
         items=_from_openapi(items) if isinstance(items, dict) else None,
         values=_from_openapi(extra) if isinstance(extra, dict) else None,
+        open=free,
+        closed=not free and not isinstance(extra, dict) and "properties" in schema,
     )
