@@ -79,7 +79,8 @@ class Reconciler:
         now = self._clock.now().timestamp()
         plan = self._plan(cr, now)
         if plan.finalizer is FinalizerChange.REMOVE:
-            self._gone(name)  # CHG-11: its series go before the finalizer does; another's finalizer may keep the CR for long
+            # CHG-11: its series go first; another finalizer may keep the CR for long.
+            self._gone(name)
         applied = await self._executor.apply(cr, source, plan)
         self._describe(cr, request, plan, applied)
         tally, triggers = applied.tally, ",".join(request.triggers)
