@@ -31,6 +31,7 @@ from nodewright.engine.plan import Engine
 from nodewright.engine.retention import surplus
 from nodewright.model.snapshot import PlanSettings
 from nodewright.operator import triggers
+from nodewright.operator.catch_up import Lister, catch_up
 from nodewright.operator.events import CONTROLLER, PlanEvents
 from nodewright.operator.executor import Executor
 from nodewright.operator.informers import Informers, Stores
@@ -185,7 +186,7 @@ def _leading(settings: Settings, stores: Stores, recorder: EventRecorder, outsid
     )
     triggers.register(controller, stores, catalog)
     retention = JobRetention(outside.writer, stores, retain=settings.job_retain, surplus=surplus)
-    return Leading(controller, executor, retention, stores, domain)
+    return Leading(controller, executor, retention, stores, domain, outside.reader)
 
 
 def current_traceparent() -> str | None:
@@ -227,15 +228,18 @@ class Leading:
         retention: JobRetention,
         stores: Stores,
         metrics: DomainMetrics,
+        reader: Lister,
     ) -> None:
         self._controller = controller
         self._executor = executor
         self._retention = retention
         self._stores = stores
         self._metrics = metrics
+        self._reader = reader
 
     async def run(self) -> None:
         """Plan and write until cancelled; then write the statuses that wait, if the lease still allows it."""
+        await catch_up(self._reader, self._stores)
         for name in list(self._stores.nodewrights.keys()):
             self._controller.queue.add(name, trigger="leading")
         try:

@@ -141,6 +141,11 @@ class FakeApi:
     def _bytes(found: dict[str, Any]) -> bytes:
         return msgspec.json.encode(found)
 
+    async def list(self, resource: Resource) -> bytes:
+        await self._begin("list", resource.plural, None)
+        items = [found for (plural, _), found in self.objects.items() if plural == resource.plural]
+        return msgspec.json.encode({"kind": "List", "metadata": {}, "items": items})
+
 
 def _merged(document: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
