@@ -3,7 +3,7 @@
 `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` turn tracing on, `OTEL_SDK_DISABLED=true` or
 `OTEL_TRACES_EXPORTER=none` off. Protocol is OTLP over HTTP; sampling (`OTEL_TRACES_SAMPLER`), resource attributes,
 headers, timeouts and batch sizes are read by the SDK itself. `RequestSpans` makes a client span of each API request
-inside a recorded span.
+inside a sampled span.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ def _sdk(defaults: Mapping[str, str]) -> Tracing:
 
 
 class RequestSpans:
-    """A client's observer: one CLIENT span for each request made inside a recorded span; implements `RequestObserver`.
+    """A client's observer: one CLIENT span for each request made inside a sampled span; implements `RequestObserver`.
 
+    Also when that span has ended meanwhile: what a pass set going may outlive it, and belongs to its trace all the same.
     A conflict or a missing object is an attribute, not an error: only a server's failure or no answer is.
     """
 
@@ -106,8 +107,8 @@ class RequestSpans:
         self._tracer = tracer
 
     def started(self, method: str, resource: Resource | None, name: str | None, subresource: str | None) -> object:
-        """A request begins; answers the span, or None outside a recorded one."""
-        if not trace.get_current_span().is_recording():
+        """A request begins; answers the span, or None outside a sampled one."""
+        if not trace.get_current_span().get_span_context().trace_flags.sampled:
             return None
         attributes: dict[str, str] = {"http.request.method": method}
         template = ""

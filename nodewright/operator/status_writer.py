@@ -13,6 +13,7 @@ from typing import Any, Final
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
+from opentelemetry import context as tracing
 
 from controller_runtime.election import NotLeaderError
 from controller_runtime.transport import ApiError, PatchType, TransportError
@@ -38,6 +39,8 @@ class _Offer:
     draft: StatusDraft
     changed: bool
     """The CR Status differs from the published one, or the draft is urgent."""
+    context: tracing.Context
+    """The trace of the pass that made the draft: the write is a span of it, whenever it comes (OBS-4)."""
 
 
 @dataclass(slots=True)
@@ -89,7 +92,7 @@ class StatusWriter:
         name = source.metadata.name
         changed = draft.urgent or published.get("status") != draft.cr_status
         lane = self._lanes.setdefault(name, _Lane())
-        lane.newest = _Offer(source, draft, changed)
+        lane.newest = _Offer(source, draft, changed, tracing.get_current())
         if lane.news is not None:
             lane.news.set()
         if not lane.driven and self._group is not None:
@@ -142,6 +145,7 @@ class StatusWriter:
             # Somebody changed the status since (a reset, LIF-1): the draft does not know of it.
             self._plan_again(name)
             return
+        token = tracing.attach(offer.context)
         try:
             await self._publish(name, lane, current, offer.draft)
         except Stale:
@@ -162,6 +166,8 @@ class StatusWriter:
             raise
         else:
             lane.failures = 0
+        finally:
+            tracing.detach(token)
 
     async def _publish(self, name: str, lane: _Lane, current: NodeWrightObject, draft: StatusDraft) -> None:
         status = draft.build()

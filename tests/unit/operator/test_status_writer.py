@@ -6,6 +6,8 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
 
 from controller_runtime.election import NotLeaderError
 from controller_runtime.transport import TransportError
@@ -185,6 +187,27 @@ async def test_a_status_that_cannot_be_built_stops_no_other_cr(bench: Bench) -> 
     await offer(bench, Draft(rollout=2))
     await anyio.sleep(30)
     assert status(bench)["rollout"] == 2
+
+
+async def test_a_write_belongs_to_the_trace_of_the_pass_that_made_the_draft(bench: Bench) -> None:
+    # OBS-4
+    tracer = TracerProvider(shutdown_on_exit=False).get_tracer("test")
+    bench.add_cr()
+    seen: list[int] = []
+
+    def note(_verb: str, _where: str) -> float:
+        seen.append(trace.get_current_span().get_span_context().span_id)
+        return 0.0
+
+    bench.api.delays = note
+    passes: list[int] = []
+    for number in range(3):
+        with tracer.start_as_current_span("pass") as span:
+            passes.append(span.get_span_context().span_id)
+            await bench.executor.apply(bench.cr(), bench.source(), Plan(status=Draft(rollout=number).draft))
+        await anyio.sleep(0.1)
+    await anyio.sleep(2)
+    assert seen == [passes[0], passes[2]]  # the second was replaced before its time came
 
 
 async def test_what_waits_is_written_at_a_clean_stop() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextvars import copy_context
 
 import pytest
 from opentelemetry import trace
@@ -160,6 +161,17 @@ def test_a_request_inside_a_pass_is_a_client_span_with_a_template_for_a_name() -
     assert post.status.status_code is trace.StatusCode.UNSET
     assert (post.attributes or {})["error.type"] == "Conflict"
     assert get.status.status_code is trace.StatusCode.ERROR
+
+
+def test_a_request_that_outlives_its_pass_is_a_span_of_it_all_the_same() -> None:
+    """OBS-4: a status is written when its time has come, mostly after the pass that made it."""
+    spans = Spans()
+    observer = RequestSpans(spans.tracer)
+    with spans.tracer.start_as_current_span("pass"):
+        context = copy_context()
+    context.run(lambda: observer.finished(observer.started("PATCH", NODES, "n", "status"), 200, 1))
+    parent, patch = spans.ended
+    assert (patch.parent and patch.parent.span_id) == (parent.context and parent.context.span_id)
 
 
 def test_a_request_outside_a_pass_makes_no_span() -> None:
