@@ -102,7 +102,7 @@ class ApiServer:
         route = find_route(self._core.registry, request.path)
         if "watch" not in route.kind.verbs or route.subresource:
             raise method_not_allowed()
-        show = representation.event_form(route.kind, request.accept)
+        show = representation.event_form(route.kind, request.accept, self._core.clock.now)
         opened = Watch(self._core, route, request, show=show, on_close=self._watches.discard)
         if self._frozen:
             opened.freeze()

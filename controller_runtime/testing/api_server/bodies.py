@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from controller_runtime.testing.api_server.refusals import bad_request, unsupported_media_type
+from controller_runtime.testing.api_server.custom_strategy import CustomStrategy
+from controller_runtime.testing.api_server.refusals import FieldProblem, bad_request, invalid, unsupported_media_type
 from controller_runtime.testing.api_server.registry import ResourceType
+from controller_runtime.testing.api_server.strategy import render
 from controller_runtime.testing.api_server.values import ApiRequest, Object
 
 PATCHES = {
@@ -17,6 +19,19 @@ PATCHES = {
     "application/strategic-merge-patch+json": "strategic",
     "application/apply-patch+yaml": "apply",
     "application/apply-patch+cbor": "",
+}
+
+
+_MEDIA_TYPES = ("application/json", "application/yaml", "application/x-yaml")
+
+
+class _YamlLoader(yaml.SafeLoader):
+    """YAML as Kubernetes reads it: a time is text."""
+
+
+_YamlLoader.yaml_implicit_resolvers = {
+    letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
@@ -31,7 +46,7 @@ def decoded(body: bytes) -> Any:
     except msgspec.DecodeError:
         pass
     try:
-        return yaml.safe_load(body)
+        return yaml.load(body, _YamlLoader)
     except yaml.YAMLError as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
 
@@ -42,6 +57,9 @@ def decoded_object(kind: ResourceType, request: ApiRequest) -> Object:
     Raises:
         RefusalError: 400.
     """
+    media_type = request.content_type.partition(";")[0].strip()
+    if media_type and media_type not in _MEDIA_TYPES:
+        raise unsupported_media_type(_MEDIA_TYPES[:2])
     body = decoded(request.body)
     if not isinstance(body, dict):
         raise bad_request("couldn't get version/kind; json parse error: json: cannot unmarshal into Go value")
@@ -74,6 +92,25 @@ def decoded_patch(kind: ResourceType, request: ApiRequest, patch_type: str | Non
         return msgspec.json.decode(request.body)
     except msgspec.DecodeError as error:
         raise bad_request(f"error decoding patch: {error}") from error
+
+
+def check_unknown_fields(kind: ResourceType, item: Object, request: ApiRequest) -> tuple[str, ...]:
+    """Warnings of fields that the schema of a custom resource does not know, as `fieldValidation` asks for.
+
+    Raises:
+        RefusalError: 400 (422 for a patch) with `Strict`.
+    """
+    level = request.query.get("fieldValidation", "Warn")
+    if level == "Ignore" or not isinstance(kind.strategy, CustomStrategy):
+        return ()
+    warnings = tuple(f'unknown field "{path}"' for path in kind.strategy.unknown_fields(item))
+    if not warnings or level != "Strict":
+        return warnings
+    said = f"strict decoding error: {', '.join(warnings)}"
+    if request.method == "PATCH":
+        problem = FieldProblem("patch", "FieldValueInvalid", f"Invalid value: {render(request.body.decode())}: {said}")
+        raise invalid("", "", "", [problem])
+    raise bad_request(f'{kind.kind} in version "{kind.resource.version}" cannot be handled as a {kind.kind}: {said}')
 
 
 def dry_run(request: ApiRequest) -> bool:

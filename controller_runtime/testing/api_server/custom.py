@@ -6,106 +6,21 @@ Relies on `objects.schemas`. A CRD is established at once; deleting it deletes i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from controller_runtime.testing.api_server.core import Core
+from controller_runtime.testing.api_server.custom_strategy import CustomStrategy, CustomVersion
 from controller_runtime.testing.api_server.deletion import DeleteOptions, Deletions
-from controller_runtime.testing.api_server.objects.merge_schema import MergeSchema
-from controller_runtime.testing.api_server.objects.schemas import StructuralSchema
-from controller_runtime.testing.api_server.refusals import FieldProblem
 from controller_runtime.testing.api_server.registry import ResourceType
 from controller_runtime.testing.api_server.routes import Route
 from controller_runtime.testing.api_server.store import Stored
-from controller_runtime.testing.api_server.strategy import Moment, Strategy, keep, stamp, text
+from controller_runtime.testing.api_server.strategy import stamp
 from controller_runtime.testing.api_server.values import Object
 from controller_runtime.transport import Resource
 
 CRD_SHELF = ("apiextensions.k8s.io", "customresourcedefinitions")
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _OPEN: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-
-
-@dataclass(frozen=True, eq=False)
-class CustomVersion:
-    """One served version of a CRD."""
-
-    list_kind: str
-    openapi: Object
-    """Its `openAPIV3Schema`."""
-    columns: tuple[Object, ...]
-    """Its `additionalPrinterColumns`."""
-
-    @cached_property
-    def schema(self) -> StructuralSchema:
-        """For pruning, defaults and validation."""
-        return StructuralSchema.from_crd(self.openapi)
-
-    @cached_property
-    def merge_schema(self) -> MergeSchema:
-        """How its lists and maps merge."""
-        return MergeSchema.from_crd(self.openapi)
-
-
-class CustomStrategy(Strategy):
-    """What a CRD says of its objects."""
-
-    unknown_field = "field label not supported: {0}"
-    status_keeps_metadata = True
-
-    def __init__(self, version: CustomVersion, head: Object, *, status: bool, selectable: Sequence[str]) -> None:
-        readers = {path.removeprefix("."): text(*path.removeprefix(".").split(".")) for path in selectable}
-        super().__init__(
-            generation=True, status=status, selectable=readers, unconditional=False, creates_on_update=True
-        )
-        self._version = version
-        self._head = head
-
-    def prepare_create(self, item: Object, moment: Moment) -> None:
-        """Without status, pruned, with defaults."""
-        super().prepare_create(item, moment)
-        self._shape(item)
-
-    def prepare_update(self, item: Object, old: Object, subresource: str) -> None:
-        """Pruned, with defaults; the other half as it was."""
-        if subresource == "status":
-            self._shape(item)
-        super().prepare_update(item, old, subresource)
-        if not subresource:
-            self._shape(item)
-            if self.status:
-                keep(item, old, "status")
-
-    def spec_changed(self, item: Object, old: Object) -> bool:
-        """Without a status subresource the status counts too."""
-        if super().spec_changed(item, old):
-            return True
-        return not self.status and item.get("status") != old.get("status")
-
-    def validate_create(self, item: Object) -> Sequence[FieldProblem]:
-        """Against the schema."""
-        return self._problems(item)
-
-    def validate_update(self, item: Object, old: Object, subresource: str) -> Sequence[FieldProblem]:
-        """Against the schema; on the way of the status, the status only."""
-        return self._problems(item, only="status" if subresource == "status" else "")
-
-    def unknown_fields(self, item: Object) -> list[str]:
-        """Paths of fields that the schema does not know."""
-        return self._version.schema.unknown_fields({**self._head, **item})
-
-    def _shape(self, item: Object) -> None:
-        schema = self._version.schema
-        shaped = schema.default(schema.prune({**self._head, **item}))
-        metadata = item["metadata"]
-        item.clear()
-        item.update({name: value for name, value in shaped.items() if name not in self._head})
-        item["metadata"] = metadata
-
-    def _problems(self, item: Object, *, only: str = "") -> list[FieldProblem]:
-        errors = self._version.schema.validate({**self._head, **item}, only=only)
-        return [FieldProblem(error.path, str(error.type.value), error.message) for error in errors]
 
 
 class CustomResources:

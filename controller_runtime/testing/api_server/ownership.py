@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from controller_runtime.testing.api_server.objects.apply import ApplyConflict, ApplyError, apply, update_managers
 from controller_runtime.testing.api_server.objects.merge_schema import MergeSchema
+from controller_runtime.testing.api_server.objects.merge_tables import schema_of
 from controller_runtime.testing.api_server.objects.patches import (
     PatchError,
     json_patch,
@@ -61,8 +63,6 @@ class Ownership:
         Raises:
             RefusalError: 409 with the fields that belong to others, 400 for what cannot be applied.
         """
-        from controller_runtime.testing.api_server.objects.apply import ApplyConflict, apply
-
         try:
             return apply(
                 live,
@@ -70,14 +70,18 @@ class Ownership:
                 manager=request.query["fieldManager"],
                 force=request.query.get("force", "") in ("true", "1"),
                 schema=merge_schema(kind),
-                now=moment.stamp,
+                now=moment.now,
                 subresource=subresource,
+                api_version=kind.resource.api_version,
             )
         except ApplyConflict as error:
-            causes = [dict(cause) for cause in error.causes]
-            raise RefusalError(409, "Conflict", str(error), details={"causes": causes}) from error
-        except PatchError as error:
-            raise _refusal(error) from error
+            causes = [
+                {"reason": "FieldManagerConflict", "message": each.message, "field": each.field}
+                for each in error.conflicts
+            ]
+            raise RefusalError(409, "Conflict", error.message, details={"causes": causes}) from error
+        except ApplyError as error:
+            raise _refusal(PatchError(error.status, error.message)) from error
 
     def after_write(
         self,
@@ -92,20 +96,15 @@ class Ownership:
         """The object with its writer as the owner of what this write changed."""
         if not self._enabled:
             return item
-        try:
-            from controller_runtime.testing.api_server.objects.apply import update_managers
-        except ImportError:
-            return item
-
         head = {"apiVersion": kind.resource.api_version, "kind": kind.kind}
         after = update_managers(
             {**head, **before} if before is not None else None,
             {**head, **item},
             manager=request.query.get("fieldManager") or _agent(request.user_agent),
-            operation="Update",
             subresource=subresource,
-            now=moment.stamp,
+            now=moment.now,
             schema=merge_schema(kind),
+            api_version=kind.resource.api_version,
         )
         return {name: value for name, value in after.items() if name not in head}
 
@@ -114,12 +113,7 @@ def merge_schema(kind: ResourceType) -> MergeSchema:
     """How lists and maps of this kind merge."""
     if kind.custom is not None:
         return kind.custom.merge_schema
-    try:
-        from controller_runtime.testing.api_server.objects import merge_tables
-    except ImportError:
-        return MergeSchema()
-
-    return merge_tables.merge_schema_of(kind.group, kind.kind)
+    return schema_of(kind.group, kind.kind)
 
 
 def _agent(user_agent: str) -> str:

@@ -26,7 +26,7 @@ from controller_runtime.testing.api_server.values import Object
 from controller_runtime.transport import Resource
 
 if TYPE_CHECKING:
-    from controller_runtime.testing.api_server.custom import CustomVersion
+    from controller_runtime.testing.api_server.custom_strategy import CustomVersion
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 Conversion = Callable[[Object], Object]

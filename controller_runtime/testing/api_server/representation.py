@@ -50,12 +50,10 @@ def many(route: Route, page: ListPage, accept: str, now: datetime) -> bytes:
     return encode_list(route, page)
 
 
-def event_form(
-    kind: ResourceType, accept: str, now: Callable[[], datetime] | None = None
-) -> Callable[[Stored], bytes] | None:
+def event_form(kind: ResourceType, accept: str, now: Callable[[], datetime]) -> Callable[[Stored], bytes] | None:
     """How a watch shows objects; None for whole ones."""
     match _form(accept):
-        case "Table" if now is not None:
+        case "Table":
             return lambda stored: msgspec.json.encode(
                 tables.table(kind, [stored], {"resourceVersion": str(stored.version)}, now())
             )

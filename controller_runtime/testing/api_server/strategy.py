@@ -108,7 +108,10 @@ class Strategy:
                     continue
                 keep(item, old, name)
             if self.status_keeps_metadata:
-                item["metadata"] = {**old["metadata"], "resourceVersion": item["metadata"].get("resourceVersion", "")}
+                kept = {name: value for name, value in old["metadata"].items() if name != "managedFields"}
+                if "managedFields" in item["metadata"]:
+                    kept["managedFields"] = item["metadata"]["managedFields"]
+                item["metadata"] = kept
         elif self.status and not subresource:
             keep(item, old, "status")
 

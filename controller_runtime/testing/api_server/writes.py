@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller_runtime.testing.api_server import metadata as meta
-from controller_runtime.testing.api_server.bodies import PATCHES, decoded_object, decoded_patch, dry_run
+from controller_runtime.testing.api_server.bodies import (
+    PATCHES,
+    check_unknown_fields,
+    decoded_object,
+    decoded_patch,
+    dry_run,
+)
 from controller_runtime.testing.api_server.core import Core, served
 from controller_runtime.testing.api_server.deletion import Deletions
 from controller_runtime.testing.api_server.ownership import Ownership
@@ -80,6 +86,7 @@ class Writes:
         if kind.resource.namespaced:
             metadata["namespace"] = route.namespace
         item["metadata"] = meta.tidy(metadata)
+        warnings = check_unknown_fields(kind, item, request)
         kind.strategy.prepare_create(item, moment)
         found = [*meta.problems(kind.kind, item["metadata"]), *kind.strategy.validate_create(item)]
         name = item["metadata"].get("name", "")
@@ -90,7 +97,7 @@ class Writes:
             raise already_exists(kind.group, kind.plural, name)
         if not applied:
             item = self._ownership.after_write(kind, None, item, request, moment, subresource="")
-        return Written(self._store(named, item, request), created=True)
+        return Written(self._store(named, item, request), created=True, warnings=warnings)
 
     def _check_namespace(self, route: Route, metadata: Mapping[str, Any]) -> None:
         """The namespace of body and path agree, and it is there to take new objects."""
@@ -206,6 +213,7 @@ class Writes:
         item["metadata"] = meta.carried_over(item["metadata"], before["metadata"])
         if kind.resource.namespaced:
             item["metadata"]["namespace"] = route.namespace
+        warnings = check_unknown_fields(kind, item, request)
         strategy.prepare_update(item, before, route.subresource)
         item["metadata"] = meta.tidy(item["metadata"])
         if strategy.generation and strategy.spec_changed(item, before):
@@ -219,13 +227,14 @@ class Writes:
         if not applied:
             item = self._ownership.after_write(kind, before, item, request, moment, subresource=route.subresource)
         if _unchanged(item, before):
-            return Written(old, created=False)
+            return Written(old, created=False, warnings=warnings)
         if self._deletions.ends_with(item, before):
             if dry_run(request):
                 return Written(Stored(item, old.version), created=False)
             self._deletions.remove(kind, route.key)
             return Written(Stored(item, old.version), created=False)
-        return Written(self._store(Route(kind, route.namespace, route.name), item, request), created=False)
+        stored = self._store(Route(kind, route.namespace, route.name), item, request)
+        return Written(stored, created=False, warnings=warnings)
 
     def _store(self, route: Route, item: Object, request: ApiRequest) -> Stored:
         if dry_run(request):
