@@ -109,7 +109,7 @@ def plan_node(context: Context, facts: NodeFacts, decision: Decision) -> NodeOut
         patch=_patch(context.scope, facts, decision, entries, status),
         creates=creates,
         marks=() if facts.malformed is not None else _marks(context.scope, facts),
-        conditions=_conditions(context.scope, facts.node, complete=facts.complete, entries=entries),
+        conditions=_conditions(context.scope, facts, entries),
         job_deletes=deletes,
         pod_deletes=tuple(PodDelete(pod) for view in facts.jobs.own for pod in view.evidence.surplus),
         events=_events(facts),
@@ -280,18 +280,20 @@ def _suspends(context: Context, facts: NodeFacts, leaving: set[str]) -> tuple[Jo
     )
 
 
-def _conditions(scope: Scope, node: Node, *, complete: bool, entries: NodeState) -> tuple[NodeCondition, ...]:
-    """The two node conditions, where they differ from what the node shows (CON-8)."""
+def _conditions(scope: Scope, facts: NodeFacts, entries: NodeState) -> tuple[NodeCondition, ...]:
+    """The two node conditions, where they differ from what the node shows (CON-8); state that cannot be read is no recovery."""
+    shown = {c.type: (c.status, c.reason) for c in facts.node.status.conditions}
     failing = any(entry.state is State.ERRORING for entry in entries.values())
-    wanted = (
+    wanted: tuple[NodeCondition, ...] = (
         NodeCondition(scope.keys.not_ready, "False", "Complete")
-        if complete
+        if facts.complete
         else NodeCondition(scope.keys.not_ready, "True", "Incomplete"),
         NodeCondition(scope.keys.erroring, "True", "Erroring")
         if failing
         else NodeCondition(scope.keys.erroring, "False", "NotErroring"),
     )
-    shown = {c.type: (c.status, c.reason) for c in node.status.conditions}
+    if facts.malformed is not None and scope.keys.erroring in shown:
+        wanted = wanted[:1]
     return tuple(c for c in wanted if shown.get(c.type) != (c.status, c.reason))
 
 

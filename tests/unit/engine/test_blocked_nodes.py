@@ -212,6 +212,20 @@ def test_malformed_state_stops_its_node_only(text: str) -> None:
     assert world.statuses() == {"n1": "complete", "n2": "complete"}
 
 
+def test_a_node_that_was_erroring_still_shows_it_while_its_state_cannot_be_read() -> None:
+    """CON-8: what cannot be read is not recovery."""
+    world = one_at_a_time("n1")
+    world.settle()
+    world.fail(APPLY)
+    world.settle()
+    shown = world.nodes["n1"].status.conditions
+    world.annotate("n1", **{keys.node_state_key(CR_NAME): "{"})
+    world.settle()
+    assert sorted(c.type for c in world.nodes["n1"].status.conditions) == sorted(c.type for c in shown)
+    erroring = keys.erroring_condition(CR_NAME)
+    assert [c.status for c in world.nodes["n1"].status.conditions if c.type == erroring] == ["True"]
+
+
 def test_a_member_whose_state_turns_malformed_keeps_its_slot_while_its_job_runs() -> None:
     """LIF-4; the Job waits unmarked (JOB-3) until the state is repaired."""
     world = one_at_a_time()

@@ -101,17 +101,39 @@ def test_a_status_that_was_wiped_starts_above_every_pick_on_a_node() -> None:
     world.publish(rollout=None, compartmentStatuses=None, nodeOrderOffset=None, packageList=None)
     world.run()
     assert world.crs[CR_NAME].published["rollout"] == 2
-    world.publish(rollout=1)
-    world.annotate(
-        "n1",
-        **{
-            keys.pick_key(
-                CR_NAME
-            ): '{"rollout":7,"batch":1,"compartment":"__default__","order":0,"time":"t","completed":true}'
-        },
-    )
+
+
+def test_a_rollout_below_one_on_a_node_is_corrected() -> None:
+    """LIF-1, ROL-13: nodes win over status; a member at work keeps its number."""
+    world = World("n1")
+    world.cr(packages={"kernel": package()}, interruptionBudget={"count": 1})
+    world.settle()
+    text = '{"rollout":7,"batch":1,"compartment":"__default__","order":5,"time":"t"}'
+    world.annotate("n1", **{keys.pick_key(CR_NAME): text})
     world.settle()
     assert world.crs[CR_NAME].published["rollout"] == 8
+    pick = world.pick("n1")
+    assert pick is not None
+    assert (pick.rollout, pick.order) == (8, 5)
+
+
+def test_a_node_taken_in_gets_its_number_only_once_the_rollout_is_there() -> None:
+    """ROL-15: its Job runs on, its next stage waits for the reset's patch."""
+    world = World("n1")
+    world.cr(packages={"kernel": package()}, interruptionBudget={"count": 1})
+    world.settle()
+    world.turn()
+    world.annotate("n1", **{keys.pick_key(CR_NAME): None})
+    world.publish(rollout=None, packageList=None)
+    world.status_lost = True
+    world.settle()
+    assert world.pick("n1") is None
+    assert world.running() == ["n1:kernel-1.0.0:apply"]
+    world.status_lost = False
+    world.settle()
+    pick = world.pick("n1")
+    assert pick is not None
+    assert (pick.rollout, pick.batch, pick.order) == (1, 1, 0)
 
 
 def test_a_reset_node_runs_everything_again_once() -> None:

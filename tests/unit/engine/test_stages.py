@@ -131,6 +131,7 @@ def test_no_stage_starts_beside_another_job_of_its_package() -> None:
     world.turn()
     world.settle()
     assert world.running() == ["n1:kernel-1.0.0:config"]
+    world.drop(world.job("n1:kernel-1.0.0:apply").metadata.name)  # after its TTL: the name is free
     world.reset("n1")
     world.settle()
     assert world.running() == ["n1:kernel-1.0.0:config"]

@@ -37,6 +37,15 @@ def test_the_crs_status_is_the_first_that_holds(
     assert cr_status(nodes, mode=mode, barrier=barrier) is status
 
 
+def test_a_cr_without_packages_is_complete() -> None:
+    """LIF-9, ROL-21."""
+    world = World("n1")
+    world.cr(packages={})
+    world.run()
+    assert (world.status("n1"), world.crs[CR_NAME].published["status"]) == ("complete", "complete")
+    assert world.started == []
+
+
 def test_a_missing_policy_reads_blocked_even_when_all_are_complete() -> None:
     """ROL-21."""
     assert cr_status((S.COMPLETE,), mode=Mode.RUN, barrier=False, policy_missing=True) is S.BLOCKED
@@ -279,7 +288,7 @@ def test_stages_that_run_show_without_blinking() -> None:
     world.cr(packages={"kernel": package()})
     seen = []
     for _ in range(5):
-        world.settle()
+        world.step()  # one pass only: it sees a stage end and starts the next
         seen.append((world.condition("ApplyPackage") or {}).get("status"))
         world.turn()
     assert seen == ["True", "True", "True", "True", "False"]

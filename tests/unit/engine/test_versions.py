@@ -98,6 +98,7 @@ def test_returning_while_the_other_version_runs_applies_again() -> None:
     edit(world, "1.1.0")
     world.settle()
     world.turn()
+    world.drop(world.job("n1:kernel-1.0.0:apply").metadata.name)  # after its TTL: the name is free
     edit(world, "1.0.0")
     world.settle()
     assert world.stages("n1")["kernel|1.0.0"] == "apply/in_progress"
