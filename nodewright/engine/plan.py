@@ -66,7 +66,12 @@ class Engine:
 
         turn = ordering.turn(snapshot, self._memory.complete)
         before = read_rollout(
-            snapshot.cr.published, spec.package_list, facts.values(), resets=_resets(spec), busy=snapshot.busy
+            snapshot.cr.published,
+            spec.package_list,
+            facts.values(),
+            resets=_resets(spec),
+            busy=snapshot.busy,
+            given=snapshot.given,
         )
         compartment = _compartment(spec, population)
         state = read_batch_state(before.batch_state, population=population)

@@ -39,10 +39,11 @@ def read_rollout(
     *,
     resets: bool,
     busy: Mapping[str, Pick | None],
+    given: Mapping[int, int],
 ) -> Rollout:
     """The rollout by status and picks, those in `busy` included, which are being written.
 
-    `resets` is whether a changed packageList or a completion resets batch state.
+    `resets` is whether a changed packageList or a completion resets batch state; `given` as in `Snapshot`.
     """
     number = _number(published.get("rollout"), 0)
     picks = [(p, one) for one in facts if (p := (busy and busy.get(one.name)) or one.pick) is not None]
@@ -62,7 +63,7 @@ def read_rollout(
     return Rollout(
         number=number or highest,
         next_number=max(number, highest) + 1,
-        next_order=max([offset, stay, *(p.order + 1 for p in current)]),
+        next_order=max([offset, stay, given.get(number, 0), *(p.order + 1 for p in current)]),
         order_after_reset=stay,
         batch_state=batch_state.get("batchState") if isinstance(batch_state, Mapping) else None,
         pending=pending,

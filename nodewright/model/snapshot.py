@@ -82,7 +82,8 @@ class Snapshot:
     of an earlier pass are still
     under way, with the pick they will have: they are not planned and hold their slot. `refused` maps
     `"<kind>/<name>"` (`Job/x`, `ConfigMap/x`, `Node/x`) to the
-    last refusal of a write; `unproven` maps a Job's name to how often in a row it failed without proof (JOB-6).
+    last refusal of a write; `unproven` maps a Job's name to how often in a row it failed without proof (JOB-6). `given` maps a rollout to the lowest number that none of the picks written in it had: a node that was
+    deleted before the status landed has taken its number with it (ROL-14).
     """
 
     cr: CR
@@ -98,3 +99,4 @@ class Snapshot:
     busy: Mapping[str, Pick | None] = field(default_factory=dict)
     refused: Mapping[str, Answer] = field(default_factory=dict)
     unproven: Mapping[str, int] = field(default_factory=dict)
+    given: Mapping[int, int] = field(default_factory=dict)

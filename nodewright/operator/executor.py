@@ -102,6 +102,10 @@ class Executor:
         """How often in a row a Job failed without proof, until its next one is there (JOB-6)."""
         return dict(self._memory(cr).answers.unproven)
 
+    def given(self, cr: str) -> Mapping[int, int]:
+        """By rollout, the lowest number above those of the picks that were written (ROL-14)."""
+        return self._memory(cr).given
+
     def forget(self, cr: str) -> None:
         """The CR is gone."""
         self._memories.pop(cr, None)

@@ -23,8 +23,16 @@ class CRMemory:
     answers: Answers = field(default_factory=Answers)
     running: dict[str, Pick | None] = field(default_factory=dict)
     """Node name (or kind/name of a loose object) to the pick it will have, while its writes are queued or under way."""
+    given: dict[int, int] = field(default_factory=dict)
+    """Rollout to the lowest number above those of all picks written in it; of the newest rollout only."""
     stale: dict[str, int] = field(default_factory=dict)
     """How often in a row an object's writes met an old picture."""
+
+    def note(self, pick: Pick | None) -> None:
+        """A pick was written: its number is taken, whatever becomes of its node (ROL-14)."""
+        newest = max(self.given, default=0)
+        if pick is not None and pick.rollout >= newest:
+            self.given = {pick.rollout: max(self.given.get(pick.rollout, 0), pick.order + 1)}
 
 
 class Enqueue(Protocol):

@@ -31,6 +31,7 @@ class NodeSequence:
         if plan.metadata is not None:
             await self._configmaps.write(cr, plan.metadata, memory, tally)
         await self._nodes.patch(plan, tally)
+        memory.note(plan.pick)
         for event in plan.events:
             if event.node is None:
                 self._events.on_cr(cr, event)

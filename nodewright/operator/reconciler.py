@@ -96,6 +96,7 @@ class Reconciler:
             busy=self._executor.busy(cr.name),
             refused=self._executor.refused(cr.name),
             unproven=self._executor.unproven(cr.name),
+            given=self._executor.given(cr.name),
         )
         begun = anyio.current_time()
         with self._tracer.start_as_current_span("plan"):

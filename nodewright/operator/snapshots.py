@@ -123,6 +123,7 @@ class Snapshots:
         busy: Mapping[str, Pick | None],
         refused: Mapping[str, Answer],
         unproven: Mapping[str, int],
+        given: Mapping[int, int],
     ) -> Snapshot:
         """The cluster as a pass of `cr` sees it. What its functions answer is live: it is for planning, with no await in between."""
         return Snapshot(
@@ -133,6 +134,7 @@ class Snapshots:
             busy=busy,
             refused=refused,
             unproven=unproven,
+            given=given,
             **self._readers,
         )
 

@@ -50,6 +50,7 @@ class Cluster(Machines):
         self.busy: dict[str, Pick | None] = {}
         self.refused: dict[str, Answer] = {}
         self.unproven: dict[str, int] = {}
+        self.given: dict[int, int] = {}
         self._kept: dict[tuple[str, ...], tuple[Any, ...]] = {}
         for name in names:
             self.add_node(name)
@@ -205,6 +206,7 @@ class Cluster(Machines):
             busy=dict(self.busy),
             refused=dict(self.refused),
             unproven=dict(self.unproven),
+            given=dict(self.given),
         )
 
     def _same(self, key: tuple[str, ...], items: Iterable[Any]) -> tuple[Any, ...]:

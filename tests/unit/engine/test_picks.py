@@ -228,6 +228,20 @@ def test_numbers_of_picks_that_are_being_written_are_not_given_again() -> None:
     assert {n: p.order for n, p in picks.items() if p} == {"n3": 2}
 
 
+def test_the_number_of_a_node_that_went_before_the_status_landed_is_not_given_again() -> None:
+    """ROL-14: its pick went with it and the offset is not published yet; the shell knows what it wrote."""
+    world = batched(None, "n1", "n2")
+    world.status_lost = True
+    world.step()
+    picks = [p for n in world.nodes if (p := world.pick(n))]
+    assert [p.order for p in picks] == [0, 1]
+    world.given = {picks[0].rollout: 2, picks[0].rollout + 1: 9}
+    world.delete_node("n2")
+    world.add_node("n3")
+    world.step()
+    assert {n: p.order for n in world.nodes if (p := world.pick(n))} == {"n1": 0, "n3": 2}
+
+
 def test_a_busy_node_holds_its_slot_and_reads_as_it_will() -> None:
     """ROL-10, B160: while its first writes are under way nobody else is picked, and the CR does not read waiting."""
     world = batched(1, "n1", "n2")

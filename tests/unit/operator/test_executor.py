@@ -499,3 +499,25 @@ async def test_the_tally_counts_nodes_writes_and_jobs(bench: Bench) -> None:
     bench.add_cr()
     applied = await apply(bench, Plan(nodes=(started(bench.add_node(), creates=(create(),)),)))
     assert (applied.tally.nodes, applied.tally.writes, applied.tally.jobs) == (1, 2, 1)
+
+
+# --- numbers ------------------------------------------------------------------------------------------------------------------
+
+
+async def test_the_number_of_a_written_pick_stays_taken_when_its_node_goes(bench: Bench) -> None:
+    """ROL-14: nothing else tells of it until the status has landed. A pick that was not written took none."""
+    bench.add_cr()
+    picks = [Pick(rollout=2, batch=1, compartment="__default__", order=order, time=PICK.time) for order in (0, 4, 9)]
+    nodes = [bench.add_node(name) for name in ("n0", "n4", "n9")]
+    bench.api.objects.pop(("nodes", "n9"))
+    plans = [
+        NodePlan(node=node, patch=NodePatch(annotations={STATE: "begun"}), pick=pick)
+        for node, pick in zip(nodes, picks, strict=True)
+    ]
+    await apply(bench, Plan(nodes=tuple(plans)))
+    bench.stores.nodes.observe_deleted("n4", nodes[1].metadata.uid)
+    assert bench.executor.given("cr") == {2: 5}
+    later = Pick(rollout=3, batch=1, compartment="__default__", order=0, time=PICK.time)
+    patch = NodePatch(annotations={STATE: "again"})
+    await apply(bench, Plan(nodes=(NodePlan(node=bench.stores.nodes.get("n0") or nodes[0], patch=patch, pick=later),)))
+    assert bench.executor.given("cr") == {3: 1}

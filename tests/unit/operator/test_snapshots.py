@@ -114,7 +114,8 @@ async def test_a_snapshot_gives_jobs_by_cr_and_node_as_the_same_tuple_until_one_
     cr = bench.add_cr()
     bench.add_job("j1")
     bench.add_job("j2", node="n2")
-    snapshot = Snapshots(bench.stores, bench.catalog).of(cr, busy={}, refused={}, unproven={})
+    snapshot = Snapshots(bench.stores, bench.catalog).of(cr, busy={}, refused={}, unproven={}, given={3: 7})
+    assert snapshot.given == {3: 7}
     on_n1 = snapshot.jobs_on("cr", "n1")
     assert [job.metadata.name for job in on_n1] == ["j1"]
     assert len(snapshot.jobs_of("cr")) == 2
