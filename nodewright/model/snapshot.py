@@ -76,14 +76,13 @@ class PlanSettings:
 class Snapshot:
     """The cluster as one pass of `cr` sees it.
 
-    `crs` holds every NodeWright, the CR itself included. `jobs_on(cr, node)` and `pods_on(cr, node)` give the
-    objects labelled for that CR name
-    and node label value (CON-14), whoever owns them; `jobs_of(cr)` all of a CR name. `busy` names nodes whose writes
-    of an earlier pass are still
-    under way, with the pick they will have: they are not planned and hold their slot. `refused` maps
-    `"<kind>/<name>"` (`Job/x`, `ConfigMap/x`, `Node/x`) to the
-    last refusal of a write; `unproven` maps a Job's name to how often in a row it failed without proof (JOB-6). `given` maps a rollout to the lowest number that none of the picks written in it had: a node that was
-    deleted before the status landed has taken its number with it (ROL-14).
+    `crs` holds every NodeWright, the CR itself included. `jobs_on(cr, node)` and `pods_on(cr, node)` give the objects
+    labelled for that CR name and node label value (CON-14), whoever owns them; `jobs_of(cr)` all of a CR name. `busy`
+    names nodes whose writes of an earlier pass are still under way, with the pick they will have: they are not
+    planned and hold their slot. `refused` maps `"<kind>/<name>"` (`Job/x`, `ConfigMap/x`, `Node/x`) to the last
+    refusal of a write; `unproven` maps a Job's name to how often in a row it failed without proof (JOB-6). `given`
+    maps a rollout to the lowest number that none of the picks written in it had: a node that was deleted before the
+    status landed has taken its number with it (ROL-14).
     """
 
     cr: CR
