@@ -6,13 +6,14 @@ A `History` is made from a seed, takes steps, checks after each one, and at the 
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from nodewright.api import keys
 from nodewright.api.nodewright import NodeWrightSpec
 from nodewright.engine.plan import Engine
 from nodewright.model.node_state import Stage, State
-from nodewright.model.objects import Job, owner_uid
+from nodewright.model.objects import Job, Node, owner_uid
 from nodewright.model.plan import Plan
 from tests.unit.engine.world import World, package
 
@@ -32,6 +33,7 @@ class History:
         self.done: set[tuple[str, str, str, str]] = set()
         self.complete: set[tuple[str, str, str]] = set()
         self.trace: list[str] = []
+        self.pictures: list[tuple[Node, ...]] = [()]  # the nodes as they were after the latest steps
         self.unseen: set[tuple[str, str]] = set()  # (CR, package): edited, and no whole pass since
         self.versions = {name: self.random.randint(0, 2) for name in PACKAGES[: self.random.randint(1, 3)]}
         self.budget = self.random.choice(
@@ -69,6 +71,7 @@ class History:
         moves: list[tuple[int, Callable[[], None]]] = [
             (40, self._pass),
             (40, self._job_moves),
+            (5, self._lagging_pass),
             (6, self._time),
             (3, self._lose_status),
             (2, self._edit_version),
@@ -84,6 +87,7 @@ class History:
         move = self.random.choices([m for _, m in moves], [w for w, _ in moves])[0]
         self.trace.append(move.__name__)
         move()
+        self.pictures = [*self.pictures[-3:], tuple(self.world.nodes.values())]
         self.check()
 
     def _pass(self) -> None:
@@ -98,10 +102,14 @@ class History:
         plan = world.plan(cr)
         fresh = Engine(world.settings).plan(world.snapshot(cr), world.now)
         assert comparable(plan) == comparable(fresh)
-        before = len(world.started)
-        written = world.apply(cr, plan, writes=writes)
         if writes is None:
             self.unseen = {one for one in self.unseen if one[0] != cr}
+        return self._carry_out(cr, plan, writes)
+
+    def _carry_out(self, cr: str, plan: Plan, writes: int | None) -> int:
+        world = self.world
+        before = len(world.started)
+        written = world.apply(cr, plan, writes=writes)
         self.trace += [f"  {line}" for line in world.log[len(world.log) - written :]]
         for what, run in world.started[before:]:
             node, label, stage = what.split(":")
@@ -109,6 +117,14 @@ class History:
                 key = (world.nodes[node].metadata.uid, cr, label, stage)
                 assert key not in self.done, f"{what} ran to its end before, and again as {run}"
         return written
+
+    def _lagging_pass(self) -> None:
+        """A pass that sees the nodes as they were some steps ago: its patches are refused wherever that matters (CON-11)."""
+        cr = self.random.choice(self.crs)
+        plan = self.world.engine.plan(
+            replace(self.world.snapshot(cr), nodes=self.random.choice(self.pictures)), self.world.now
+        )
+        self._carry_out(cr, plan, None)
 
     def _job_moves(self) -> None:
         world = self.world
