@@ -181,7 +181,7 @@ class Stage:
 
     def _wait_ready(self, name: str, port: int) -> None:
         deadline = time.monotonic() + 30
-        while not (_answers_ok(port, "/readyz") or b"this process leads" in self.processes.log(name).read_bytes()):
+        while not _answers_ok(port, "/readyz"):
             with self._lock:
                 self.processes.check_running(name)
             if time.monotonic() > deadline:

@@ -152,16 +152,22 @@ async def test_runtime_metrics_have_the_names_controllers_use(s: Scenario) -> No
     assert sample(text, "leader_election_master_status", name="nodewright-operator") == 1
 
 
-def test_the_probes_answer(stage: Stage) -> None:
+@scenario(exclusive=True)
+async def test_the_probes_answer(s: Scenario) -> None:
     """OBS-3."""
     for path in ("/healthz", "/readyz"):
-        status, _ = get(f"http://127.0.0.1:{stage.probe_port}{path}")
+        status, _ = await asyncio.to_thread(get, f"http://127.0.0.1:{s.stage.probe_port}{path}")
         assert status == 200, path
 
 
-@pytest.fixture
-def standby(stage: Stage) -> Iterator[tuple[Stage, int, int]]:
-    """A second operator, which does not lead and serves metrics by HTTPS; with its metrics and probe ports."""
+@scenario(exclusive=True)
+async def test_secure_metrics_ask_the_api_server_who_may_read_and_a_standby_is_ready(s: Scenario) -> None:
+    """OBS-3, CON-26: a second operator, which does not lead and serves metrics by HTTPS."""
+    await asyncio.to_thread(play_standby, s.stage)
+
+
+def play_standby(stage: Stage) -> None:
+    """401 without a token, 403 for one without the right, 200 with it; SIGTERM ends a standby with code 0."""
     metrics_port, probe_port = free_port(), free_port()
     stage.start_operator(
         "standby",
@@ -170,21 +176,11 @@ def standby(stage: Stage) -> Iterator[tuple[Stage, int, int]]:
         PROBE_PORT=f"127.0.0.1:{probe_port}",
         POD_NAME="standby",
     )
-    yield stage, metrics_port, probe_port
-    stage.stop_operator("standby")
-
-
-def test_secure_metrics_ask_the_api_server_who_may_read_and_a_standby_is_ready(
-    standby: tuple[Stage, int, int],
-) -> None:
-    """OBS-3: 401 without a token, 403 for one without the right, 200 with it; SIGTERM ends a standby with code 0."""
-    stage, metrics_port, probe_port = standby
-    kubectl = stage.cluster.kubectl
-    assert get(f"http://127.0.0.1:{probe_port}/readyz")[0] == 200
-    name = "metrics-reader-of-the-tests"
-    kubectl("create", "serviceaccount", name, "--namespace=nodewright")
-    token = kubectl("create", "token", name, "--namespace=nodewright").strip()
+    kubectl, name = stage.cluster.kubectl, "metrics-reader-of-the-tests"
     try:
+        assert get(f"http://127.0.0.1:{probe_port}/readyz")[0] == 200
+        kubectl("create", "serviceaccount", name, "--namespace=nodewright")
+        token = kubectl("create", "token", name, "--namespace=nodewright").strip()
         url = f"https://127.0.0.1:{metrics_port}/metrics"
         assert get(url)[0] == 401
         assert get(url, token="nonsense")[0] == 401
@@ -195,20 +191,21 @@ def test_secure_metrics_ask_the_api_server_who_may_read_and_a_standby_is_ready(
         status, text = get(url, token=other)
         assert status == 200
         assert sample(text, "leader_election_master_status", name="nodewright-operator") == 0
+        assert stage.stop_operator("standby") == 0
     finally:
+        stage.stop_operator("standby")
         for kind in ("clusterrolebinding", "clusterrole"):
             kubectl("delete", kind, name, "--ignore-not-found")
-        kubectl("delete", "serviceaccount", name, "--namespace=nodewright")
-    assert stage.stop_operator("standby") == 0
+        kubectl("delete", "serviceaccount", name, "--namespace=nodewright", "--ignore-not-found")
 
 
 @scenario(within=150, exclusive=True)
 async def test_an_operator_that_is_killed_goes_on_where_it_was(s: Scenario) -> None:
     """LIF-2: no stage runs twice because of it, none is skipped, the budget holds across the restart."""
-    nodes = await s.nodes(6)
+    nodes = await s.nodes(4)
     s.rules("container=~.*-(apply|config):succeed=1")
-    await s.apply({"tuning": package(), "drivers": package("2.0.0")}, interruptionBudget={"count": 3})
-    for starts in (2, 8, 15):
+    await s.apply({"tuning": package(), "drivers": package("2.0.0")}, interruptionBudget={"count": 2})
+    for starts in (2, 9):
         await s.until(lambda starts=starts: len(s.ledger(container="-init")) >= starts, "it works")  # type: ignore[misc]
         await asyncio.to_thread(s.stage.kill_operator)
         await asyncio.sleep(1.5)
