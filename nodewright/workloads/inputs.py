@@ -48,7 +48,7 @@ def parse(text: str | None) -> Inputs | None:
         return None
     try:
         return _decoder.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

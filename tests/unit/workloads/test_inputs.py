@@ -173,3 +173,8 @@ def _typed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _typed(item) for key, item in value.items()}
     return [_typed(item) for item in value] if isinstance(value, list) else (type(value), value)
+
+
+def test_hashes_nested_too_deep_to_read_are_none() -> None:
+    """LIF-4: no annotation makes planning raise."""
+    assert parse("[" * 100_000) is None
