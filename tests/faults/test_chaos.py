@@ -74,7 +74,9 @@ class Chaos:
             case 0:
                 self._patch += 1
                 version = f"1.0.{self._patch}"
-                await self._world.edit(packages={"base": {"version": version}, "drivers": {"dependsOn": {"base": version}}})
+                await self._world.edit(
+                    packages={"base": {"version": version}, "drivers": {"dependsOn": {"base": version}}}
+                )
             case 1:
                 self._tuning = not self._tuning
                 await self._world.edit(packages={"tuning": package() if self._tuning else None})
