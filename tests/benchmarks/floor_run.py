@@ -13,11 +13,17 @@ from tests.benchmarks.floor import FloorResult
 
 
 class MeasuredFloor(msgspec.Struct, kw_only=True):
-    """What the floor took; `servers_cpu_seconds` is the cluster's from before the floor prepared until it ended."""
+    """What the floor took, in seconds.
+
+    The clock runs from its first Job to its last. `servers_cpu_seconds` and `all_cpu_seconds` begin before that, with the ConfigMaps, so that
+    they are for the same work as a rollout's. `strangers` is how many cores other programs of this machine kept busy.
+    """
 
     wall_seconds: float
     cpu_seconds: float
     servers_cpu_seconds: dict[str, float]
+    all_cpu_seconds: float
+    strangers: float
 
 
 def measure_floor(case: Case) -> MeasuredFloor:
@@ -27,8 +33,7 @@ def measure_floor(case: Case) -> MeasuredFloor:
         timing = ["--step-seconds", str(STEP_SECONDS), "--heartbeat-seconds", str(HEARTBEAT_SECONDS)]
         kubelets = processes.start_kubelets(cluster.admin_kubeconfig, nodes=case.nodes, arguments=timing)
         time.sleep(1.0)
-        bystanders = {**probes.servers_of(cluster.folder), "kubelets": kubelets}
-        cpu_before = {name: probes.cpu_seconds(pid) for name, pid in bystanders.items()}
+        meter = probes.Meter({**probes.servers_of(cluster.folder), "kubelets": kubelets})
         options = {
             "kubeconfig": kubeconfig, "nodes": case.nodes, "packages": case.packages, "timeout": case.deadline_seconds
         }  # fmt: skip
@@ -39,7 +44,7 @@ def measure_floor(case: Case) -> MeasuredFloor:
             if time.monotonic() > deadline:
                 raise ProcessError(f"the floor of case {case.name} does not end.\n{processes.log_tail('floor')}")
             time.sleep(0.1)
-        cpu_during = {name: probes.cpu_seconds(pid) - cpu_before[name] for name, pid in bystanders.items()}
+        cpu_during, strangers = meter.read(), meter.strangers(0.0)
         if processes.exit_code("floor") != 0:
             raise ProcessError(f"the floor of case {case.name} failed.\n{processes.log_tail('floor')}")
         result = msgspec.json.decode(processes.log("floor").read_bytes().splitlines()[-1], type=FloorResult)
@@ -48,5 +53,7 @@ def measure_floor(case: Case) -> MeasuredFloor:
     return MeasuredFloor(
         wall_seconds=result.wall_seconds,
         cpu_seconds=result.cpu_seconds,
-        servers_cpu_seconds={name: round(seconds, 2) for name, seconds in cpu_during.items()},
+        servers_cpu_seconds=cpu_during,
+        all_cpu_seconds=sum(cpu_during.values()) + result.cpu_seconds,
+        strangers=strangers,
     )

@@ -2,6 +2,8 @@
 
 import os
 import platform
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -21,6 +23,33 @@ def peak_rss_mib(pid: int) -> float:
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
     raise ValueError(f"process {pid} has no VmHWM: it has ended")
+
+
+def busy_seconds() -> float:
+    """CPU seconds this machine has spent on anything since it started, and those its host took from it."""
+    user, nice, system, _idle, _io_wait, irq, soft_irq, stolen = (
+        int(field) for field in (_PROC / "stat").read_text().split("\n", 1)[0].split()[1:9]
+    )
+    return (user + nice + system + irq + soft_irq + stolen) / _TICKS
+
+
+class Meter:
+    """CPU seconds from now on: of some processes by name, and of everybody else on the machine."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self._pids = dict(pids)
+        self._began = time.monotonic()
+        self._busy = busy_seconds()
+        self._before = {name: cpu_seconds(pid) for name, pid in self._pids.items()}
+
+    def read(self) -> dict[str, float]:
+        """By name, in seconds."""
+        return {name: round(cpu_seconds(pid) - self._before[name], 2) for name, pid in self._pids.items()}
+
+    def strangers(self, known: float) -> float:
+        """How many cores were busy on average with what is not ours, beside `known` seconds of ours that are not in `read`."""
+        ours = sum(self.read().values()) + known
+        return max(0.0, busy_seconds() - self._busy - ours) / (time.monotonic() - self._began)
 
 
 def servers_of(folder: Path) -> dict[str, int]:

@@ -29,7 +29,8 @@ def _cases(results: Sequence[CaseResult]) -> Table:
         table.add_row(
             case.name, str(case.nodes), str(case.jobs), f"{rollout.wall_seconds:.1f}", f"{floor.wall_seconds:.1f}",
             f"{result.wall_ratio:.2f}", f"{rollout.cpu_seconds:.1f}", f"{rollout.start_cpu_seconds:.1f}",
-            f"{rollout.peak_rss_mib:.0f}", f"{rollout.writes_per_node:.2f}", str(rollout.late_writes), f"{result.idle_cpu_per_minute:.2f}",
+            f"{rollout.peak_rss_mib:.0f}", f"{rollout.writes_per_node:.2f}", str(sum(rollout.late_writes.values())),
+            f"{result.idle_cpu_per_minute:.2f}",
             _counts(rollout.idle_requests),
         )  # fmt: skip
     return table
@@ -54,16 +55,23 @@ def _requests(results: Sequence[CaseResult]) -> Table:
 
 
 def _cluster_cpu(results: Sequence[CaseResult]) -> Table:
-    table = Table(title="CPU seconds of the others during rollout / floor", title_justify="left")
+    table = Table(
+        title="CPU seconds during rollout / floor (with its ConfigMaps); cores taken by other programs",
+        title_justify="left",
+    )
     table.add_column("case", justify="right")
     names = list(results[0].rollout.servers_cpu_seconds) if results else []
-    for name in (*names, "creator (operator / floor script)"):
+    for name in (*names, "operator / floor script", "all", "ratio", "strangers, cores"):
         table.add_column(name, justify="right")
     for result in results:
         ours, floors = result.rollout.servers_cpu_seconds, result.floor.servers_cpu_seconds
         cells = [f"{ours.get(name, 0.0):.1f} / {floors.get(name, 0.0):.1f}" for name in names]
-        own = result.rollout.cpu_seconds - result.rollout.start_cpu_seconds
-        table.add_row(result.case.name, *cells, f"{own:.1f} / {result.floor.cpu_seconds:.1f}")
+        own = result.rollout.all_cpu_seconds - sum(ours.values())
+        cells.append(f"{own:.1f} / {result.floor.cpu_seconds:.1f}")
+        cells.append(f"{result.rollout.all_cpu_seconds:.1f} / {result.floor.all_cpu_seconds:.1f}")
+        cells.append(f"{result.cpu_ratio:.2f}")
+        cells.append(f"{result.rollout.strangers:.1f} / {result.floor.strangers:.1f}")
+        table.add_row(result.case.name, *cells)
     return table
 
 

@@ -40,7 +40,8 @@ class RolloutResult(msgspec.Struct, kw_only=True):
 
     `cpu_seconds` is the operator's from its start until `complete` and the settling after it; `start_cpu_seconds` of that was gone
     before the CR was applied. `late_writes` came after `complete` was published. `servers_cpu_seconds` is what the cluster's own
-    processes took while the rollout ran.
+    processes took while the rollout ran, `all_cpu_seconds` with the operator's until then. `strangers` is how many cores other programs
+    of this machine kept busy meanwhile.
     """
 
     wall_seconds: float
@@ -53,8 +54,10 @@ class RolloutResult(msgspec.Struct, kw_only=True):
     idle_requests: dict[str, int]
     refused: dict[str, int]
     servers_cpu_seconds: dict[str, float]
+    all_cpu_seconds: float
+    strangers: float
     writes_per_node: float
-    late_writes: int
+    late_writes: dict[str, int]
 
 
 def measure_rollout(case: Case, *, idle_seconds: float, profile: Path | None = None) -> RolloutResult:
@@ -70,12 +73,12 @@ def measure_rollout(case: Case, *, idle_seconds: float, profile: Path | None = N
         operator = start_operator(processes, kubeconfig, profile=profile)
         wait_leading(cluster, processes, within=60.0)
         time.sleep(1.0)
-        bystanders = {**probes.servers_of(cluster.folder), "kubelets": kubelets}
-        cpu_before = {name: probes.cpu_seconds(pid) for name, pid in bystanders.items()}
+        meter = probes.Meter({**probes.servers_of(cluster.folder), "kubelets": kubelets})
         start_cpu = probes.cpu_seconds(operator)
         wall = asyncio.run(_roll_out(case, cluster, processes))
-        cpu_during = {name: probes.cpu_seconds(pid) - cpu_before[name] for name, pid in bystanders.items()}
-        late_writes = _settle(cluster)
+        cpu_during, cpu_at_complete = meter.read(), probes.cpu_seconds(operator) - start_cpu
+        strangers = meter.strangers(cpu_at_complete)
+        late = _settle(cluster)
         idle_began, cpu = time.time(), probes.cpu_seconds(operator)
         time.sleep(idle_seconds)
         processes.check_running("operator", "kubelets")
@@ -98,8 +101,10 @@ def measure_rollout(case: Case, *, idle_seconds: float, profile: Path | None = N
         requests=_sorted(audit.count(rollout)),
         idle_requests=_sorted(audit.count(idle)),
         refused=_sorted(Counter(f"{one.code} {one.verb} {one.resource}" for one in rollout if one.code >= 400)),
-        servers_cpu_seconds={name: round(seconds, 2) for name, seconds in cpu_during.items()},
-        late_writes=late_writes,
+        servers_cpu_seconds=cpu_during,
+        all_cpu_seconds=sum(cpu_during.values()) + cpu_at_complete,
+        strangers=strangers,
+        late_writes=_sorted(late),
         writes_per_node=sum(one.is_write for one in rollout) / case.nodes,
     )
 
@@ -122,19 +127,19 @@ class _NodeWright(msgspec.Struct, frozen=True, gc=False):
     status: _Status = _Status()
 
 
-def _settle(cluster: ControlPlane) -> int:
-    """Waits until the operator is quiet; how many writes came after `complete`.
+def _settle(cluster: ControlPlane) -> Counter[str]:
+    """Waits until the operator is quiet; which writes came after `complete`.
 
     Raises:
         RolloutFailedError: it is not quiet after `SETTLE_WITHIN` seconds.
     """
     began = quiet_since = time.time()
-    seen = 0
+    seen = Counter[str]()
     while time.time() - quiet_since < QUIET_SECONDS:
         time.sleep(1.0)
         requests = audit.requests_of(cluster.audit_log, USER, since=began)
-        writes = sum(one.is_write and one.resource != "leases" for one in requests)
-        if writes > seen:
+        writes = audit.count(one for one in requests if one.is_write and one.resource != "leases")
+        if writes != seen:
             seen, quiet_since = writes, time.time()
         if time.time() - began > SETTLE_WITHIN:
             raise RolloutFailedError(f"the operator still writes {SETTLE_WITHIN:.0f} s after `complete`")

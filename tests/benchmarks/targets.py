@@ -29,6 +29,11 @@ class CaseResult(msgspec.Struct, kw_only=True):
         return self.rollout.wall_seconds / self.floor.wall_seconds
 
     @property
+    def cpu_ratio(self) -> float:
+        """CPU seconds of everything until `complete`, in floors: what the wall ratio tends to when the machine is the limit."""
+        return self.rollout.all_cpu_seconds / self.floor.all_cpu_seconds
+
+    @property
     def idle_cpu_per_minute(self) -> float:
         """Operator CPU seconds in a minute of idling."""
         return self.rollout.idle_cpu_seconds * 60.0 / self.rollout.idle_seconds if self.rollout.idle_seconds else 0.0
@@ -66,6 +71,8 @@ def targets_of(results: Sequence[CaseResult]) -> Iterator[Target]:
         if case.nodes == 1000 and case.packages == 1:
             yield Target(case=case.name, text="operator CPU seconds", limit=CPU_SECONDS, value=rollout.cpu_seconds)
             yield Target(case=case.name, text="peak RSS, MiB", limit=PEAK_MIB, value=rollout.peak_rss_mib)
+        late = float(rollout.late_writes.get("patch nodes", 0))
+        yield Target(case=case.name, text="node patches after the CR was complete", limit=0.0, value=late)
         if rollout.idle_seconds:
             noise = float(sum(result.idle_noise.values()))
             yield Target(case=case.name, text="idle requests but lease and watches", limit=0.0, value=noise)
