@@ -139,14 +139,16 @@ class Executor:
         """Write the packages' ConfigMaps; answers the packages whose one is not there as it should be."""
         missing: set[str] = set()
         for write in plan.configmaps:
+            # Not under the name of a refusal, which holds the package and is told to people: no answer is none.
+            key = f"the ConfigMap {write.name}"
+            wait = memory.answers.wait(key, anyio.current_time())
+            step = partial(self._configmaps.write, cr, write, memory, applied.tally)
             try:
-                good = await self._settled(
-                    cr, memory, f"ConfigMap/{write.name}", applied,
-                    partial(self._configmaps.write, cr, write, memory, applied.tally),
-                )  # fmt: skip
+                good = wait <= 0 and await self._settled(cr, memory, key, applied, step)
             except Withheld as withheld:
-                applied.again_in(withheld.after)
-                good = False
+                wait, good = withheld.after, False
+            if wait > 0:
+                applied.again_in(wait)
             if not good:
                 latch.clean = False
                 missing.add(write.package or "")

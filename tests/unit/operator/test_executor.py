@@ -402,6 +402,25 @@ def package_configmap(name: str = "cr-p-1", **data: str) -> Mapping[str, Any]:
     return {"metadata": {"name": name, "namespace": "nodewright", "labels": {keys.LABEL_NAME: "cr"}}, "data": data}
 
 
+async def test_a_configmap_that_was_not_answered_is_tried_again_and_is_no_refusal(bench: Bench) -> None:
+    # CHG-5a: an API server that is away for a moment makes no package blocked, and no event
+    bench.add_cr()
+    bench.api.fail_once("create", "configmaps/", TransportError("cut", sent=None))
+    plan = Plan(
+        configmaps=(ConfigMapWrite(name="cr-p-1", body=package_configmap(), package="p"),),
+        nodes=(started(bench.add_node(), creates=(create(),)),),
+    )
+    await apply(bench, plan)
+    assert [where for _, where, _ in bench.api.writes()] == ["configmaps/cr-p-1"]
+    assert "ConfigMap/cr-p-1" not in bench.executor.refused("cr")
+    assert bench.passes == [("cr", 0.5, "retry")]
+    assert (await apply(bench, plan)).requeue_after == pytest.approx(0.5)  # held back until its time has come
+    assert len(bench.api.writes()) == 1
+    await anyio.sleep(0.6)
+    await apply(bench, plan)
+    assert [where for _, where, _ in bench.api.writes()[1:]] == ["configmaps/cr-p-1", "nodes/n1", "jobs/j1"]
+
+
 async def test_a_package_whose_configmap_is_refused_does_not_start_and_the_others_do(bench: Bench) -> None:
     # LIF-12, CON-16
     bench.add_cr()
