@@ -15,8 +15,8 @@ from tests.benchmarks.floor import FloorResult
 class MeasuredFloor(msgspec.Struct, kw_only=True):
     """What the floor took, in seconds.
 
-    The clock runs from its first Job to its last. `servers_cpu_seconds` and `all_cpu_seconds` begin before that, with the ConfigMaps, so that
-    they are for the same work as a rollout's. `strangers` is how many cores other programs of this machine kept busy.
+    The clock runs from its first Job to its last. `servers_cpu_seconds` and `all_cpu_seconds` begin before that, with the
+    ConfigMaps, so that they are for the same work as a rollout's. `strangers` is how many cores other programs of this machine kept busy.
     """
 
     wall_seconds: float
