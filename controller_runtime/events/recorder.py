@@ -85,8 +85,14 @@ class _Series:
     written_at: float = 0.0
     pause: float = FIRST_PAUSE
     due: float = 0.0
+    held_until: float = 0.0
+    """The spam filter lets nothing of it through before."""
     busy: bool = False
     """In the queue, or being written."""
+
+    def next_look(self) -> float:
+        """When its count may be due: at its pace, or when it has gone quiet."""
+        return max(min(self.due, self.last_seen + FIRST_PAUSE), self.held_until)
 
 
 class EventRecorder:
@@ -238,21 +244,28 @@ class EventRecorder:
     # ----------------------------------------------------------------------------------------------- writing
 
     async def _count_forever(self) -> None:
-        """Move series whose count is due into the queue."""
+        """Move series whose count is due into the queue.
+
+        A count is due at the series' pace, or as soon as the series has gone quiet: nothing is left to be written minutes later,
+        when nothing happens any more. The spam filter may hold it longer.
+        """
         while True:
             if not self._counting:
                 self._has_counts.clear()
                 await self._has_counts.wait()
             now = self._clock.monotonic()
-            for series in [it for it in self._counting if it.due <= now]:
+            for series in list(self._counting):
+                quiet = now - series.last_seen >= FIRST_PAUSE
+                if series.due > now and (not quiet or series.held_until > now):
+                    continue
                 wait = self._spam.seconds_until_allowed(series.key, now)
                 if wait > 0:
-                    series.due = now + wait
+                    series.due = series.held_until = now + wait
                     continue
                 self._spam.allows(series.key, now)
                 del self._counting[series]
                 self._enqueue(series)
-            next_due = min((it.due for it in self._counting), default=now)
+            next_due = min((it.next_look() for it in self._counting), default=now)
             await self._clock.sleep(min(max(next_due - now, 0.1), FIRST_PAUSE))
 
     async def _write_forever(self) -> None:

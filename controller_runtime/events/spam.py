@@ -14,6 +14,8 @@ from controller_runtime.events.event import EventKey
 BURST = 25
 SECONDS_PER_TOKEN = 300.0
 _MAX_BUCKETS = 4096
+_WHOLE = 1.0 - 1e-6
+"""A token that lacks less than this is whole: a wait computed from a remainder ends a hair before it is."""
 
 
 @dataclass(slots=True)
@@ -31,15 +33,15 @@ class SpamFilter:
     def allows(self, key: EventKey, now: float) -> bool:
         """Take a token if there is one; `now` is monotonic."""
         bucket = self._filled(key, now)
-        if bucket.tokens < 1.0:
+        if bucket.tokens < _WHOLE:
             return False
-        bucket.tokens -= 1.0
+        bucket.tokens = max(0.0, bucket.tokens - 1.0)
         return True
 
     def seconds_until_allowed(self, key: EventKey, now: float) -> float:
         """0 if there is a token now."""
-        # Rounded: a wait computed from a remainder may otherwise end a hair before the token is whole.
-        return round(max(0.0, 1.0 - self._filled(key, now).tokens), 6) * SECONDS_PER_TOKEN
+        missing = 1.0 - self._filled(key, now).tokens
+        return missing * SECONDS_PER_TOKEN if missing > 1.0 - _WHOLE else 0.0
 
     def _filled(self, key: EventKey, now: float) -> _Bucket:
         name = (key.regarding, key.type, key.reason)

@@ -215,6 +215,26 @@ async def test_a_repetition_is_written_after_five_seconds_and_then_ever_more_rar
     assert gaps[:5] == pytest.approx([5, 10, 20, 40, 60], abs=1.1)
 
 
+async def test_when_events_cease_the_last_count_is_written_soon_and_then_nothing() -> None:
+    """Idle is silent: what is counted is not written a minute after the last event."""
+    server = EventServer()
+    times: list[float] = []
+
+    async def note_time(verb: str) -> None:
+        times.append(asyncio.get_running_loop().time())
+
+    server.fail = note_time
+    subject = recorder(server)
+    async with writing(subject):
+        for _ in range(100):
+            say(subject)
+            await asyncio.sleep(1)
+        ceased = asyncio.get_running_loop().time()
+        await asyncio.sleep(600)
+    assert server.only["series"]["count"] == 100
+    assert times[-1] - ceased < 10
+
+
 async def test_after_six_quiet_minutes_a_new_series_begins() -> None:
     server = EventServer()
     subject = recorder(server)
