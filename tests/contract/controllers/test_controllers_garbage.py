@@ -6,8 +6,8 @@ from typing import Literal
 from controller_runtime.transport import PatchType
 from nodewright.simulator.controllers.views import JOB, TRACKING
 from nodewright.simulator.kubelets import Timing
-from tests.contract.controllers.conftest import played
 from tests.contract.controllers.place import CONFIG_MAP, Place, owner
+from tests.contract.controllers.scenes import played
 
 SLOW_END = Timing(look_seconds=0.3, terminate_seconds=2.0)
 

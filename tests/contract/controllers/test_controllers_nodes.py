@@ -8,8 +8,8 @@ import pytest
 from controller_runtime.transport import PatchType, TooManyRequests
 from nodewright.simulator.controllers.views import BUDGET, NODE, POD
 from nodewright.simulator.workload_pods import RESOURCES, bare_pod, create, disruption_budget, owned_pods
-from tests.contract.controllers.conftest import played
 from tests.contract.controllers.place import Body, Place, disruption_target, owner
+from tests.contract.controllers.scenes import played
 
 NOT_READY = "node.kubernetes.io/not-ready"
 

@@ -8,8 +8,8 @@ import pytest
 from controller_runtime.transport import PatchType
 from nodewright.simulator.controllers.views import JOB, POD, TRACKING
 from nodewright.simulator.kubelets import Timing
-from tests.contract.controllers.conftest import played
 from tests.contract.controllers.place import FAST, Place, created, disruption_target
+from tests.contract.controllers.scenes import played
 
 LIMIT = "BackoffLimitExceeded"
 MET = ("SuccessCriteriaMet", "True", "CompletionsReached")
