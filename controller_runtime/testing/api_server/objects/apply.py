@@ -31,7 +31,7 @@ from controller_runtime.testing.api_server.objects.typed_objects import (
     remove,
     with_named,
 )
-from controller_runtime.testing.api_server.objects.values import JsonObject, copied, go_quoted, same
+from controller_runtime.testing.api_server.objects.values import JsonObject, JsonValue, copied, go_quoted, same
 
 MOST_UPDATERS: Final = 10
 """Entries of updates beyond this are folded into `ancient-changes`, oldest first."""
@@ -342,8 +342,10 @@ def apply(
     """The object that comes of applying `applied` to `live` (None: it is created), with its record; defaults are the caller's.
 
     What of the metadata is the server's own stays as it is in `live`, except a `resourceVersion` or `uid` that is applied: the
-    caller checks them as preconditions. When nothing but the record changes, the applier's entry keeps its time, and has none if it
-    is new. Raises `ApplyConflict` unless forced, and `ApplyError` for what cannot be applied.
+    caller checks them as preconditions. A container that loses its last part stays as null in a custom resource, where validation
+    then refuses it unless it has a default or is nullable; that is what real servers do. When nothing but the record changes, the
+    applier's entry keeps its time, and has none if it is new. Raises `ApplyConflict` unless forced, and `ApplyError` for what cannot
+    be applied.
     """
     if _metadata(applied).get("managedFields") is not None:
         raise ApplyError(400, "metadata.managedFields must be nil")
@@ -362,6 +364,10 @@ def apply(
         fields=write.owned(fields_of(applied, schema)), version=api_version, time=last.time if last else ""
     )
     merged = _pruned(_kept_metadata(base, merge(base, applied, schema)), record, last, schema)
+    if not schema.keeps_nulls:
+        merged = _without_nulls(merged)
+    elif isinstance(merged.get("metadata"), dict):
+        merged["metadata"] = _without_nulls(merged["metadata"])
     _settle(record, applier, write.changes(base, merged), force=force)
     owned = record[applier].fields - _UNOWNED
     if not owned:
@@ -392,6 +398,15 @@ def _kept_metadata(live: JsonObject, merged: JsonObject) -> JsonObject:
                 if name in was:
                     metadata[name] = was[name]
     return merged
+
+
+def _without_nulls(value: JsonValue) -> JsonValue:
+    """As decoding into a typed object does it."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
 
 
 def _pruned(merged: JsonObject, record: _Record, last: _Entry | None, schema: MergeSchema) -> JsonObject:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller_runtime.testing.api_server.objects.field_errors import FieldError, invalid
+from controller_runtime.testing.api_server.objects.field_errors import ErrorType, FieldError, invalid
 from controller_runtime.testing.api_server.objects.values import JsonObject, JsonValue
 
 _PATH: Final = r"self((?:\.[A-Za-z_]\w*)*)"
@@ -57,11 +57,16 @@ class Rule:
             if all(check(value) for check in self.checks):
                 return []
         except _NoSuchKeyError as error:
-            return [invalid(self._path(), self.self_type, f"rule evaluation error: no such key: {error}")]
-        return [invalid(self._path(), self.self_type, self.message)]
+            text = self.message.removeprefix("failed rule: ")
+            return [invalid(_named(self.below), self.self_type, f"no such key: {error} evaluating rule: {text}")]
+        path = f"{'.'.join(self.below)}{self.field_path}".removeprefix(".") or "<nil>"
+        if isinstance(value, dict | list):
+            return [FieldError(path, ErrorType.INVALID, f"Invalid value: {self.message}")]
+        return [invalid(path, value, self.message)]
 
-    def _path(self) -> str:
-        return (".".join(self.below) + self.field_path).removeprefix(".") or "<nil>"
+
+def _named(below: tuple[str, ...]) -> str:
+    return ".".join(below) or "<nil>"
 
 
 class _NoSuchKeyError(Exception):

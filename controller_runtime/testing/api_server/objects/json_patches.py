@@ -13,6 +13,7 @@ from controller_runtime.testing.api_server.objects.values import JsonObject, Jso
 
 MOST_OPERATIONS: Final = 10_000
 """The API server refuses longer JSON patches with 413."""
+UNPROCESSABLE: Final = "the server rejected our request due to an error in our request"
 _INDEX: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _MISSING: Final = "missing value"
 _OP_TYPE: Final = "jsonPatchOp"
@@ -21,13 +22,20 @@ _OP_TYPE: Final = "jsonPatchOp"
 class PatchError(Exception):
     """A patch that cannot be decoded (400), cannot be applied (422) or breaks the server's own code path (500).
 
-    `status` is the HTTP status, `message` what Kubernetes says.
+    `status` is the HTTP status, `message` what Kubernetes says. For 422 that is always the same sentence; `cause` is what it keeps to
+    itself, for people who debug.
     """
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, status: int, message: str, *, cause: str = "") -> None:
+        super().__init__(f"{message} ({cause})" if cause else message)
         self.status = status
         self.message = message
+        self.cause = cause
+
+    @staticmethod
+    def unprocessable(cause: str) -> "PatchError":
+        """The 422 of a patch that does not apply."""
+        return PatchError(422, UNPROCESSABLE, cause=cause)
 
 
 def json_patch(document: JsonValue, operations: JsonValue) -> JsonValue:
@@ -41,7 +49,7 @@ def json_patch(document: JsonValue, operations: JsonValue) -> JsonValue:
     for operation in operations:
         apply = _OPERATIONS.get(operation.get("op") or "unknown")
         if apply is None:
-            raise PatchError(422, f"Unexpected kind: {operation.get('op', 'unknown')}")
+            raise _failed(f"Unexpected kind: {operation.get('op', 'unknown')}")
         root = apply(root, operation)
     return root
 
@@ -105,8 +113,8 @@ def _check_operations(operations: JsonValue) -> None:
         raise PatchError(413, message)
 
 
-def _failed(message: str) -> PatchError:
-    return PatchError(422, message)
+def _failed(cause: str) -> PatchError:
+    return PatchError.unprocessable(cause)
 
 
 def _pointer(operation: JsonObject, field: str) -> str:

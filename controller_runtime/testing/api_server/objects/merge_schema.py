@@ -51,6 +51,8 @@ class MergeSchema:
     """Whether unknown fields are kept (x-kubernetes-preserve-unknown-fields), so that they are as free as a map's keys."""
     closed: bool = False
     """Whether `fields` are all there are, so that an apply of another is an error. Not so for built-in kinds' tables."""
+    keeps_nulls: bool = False
+    """Of a kind's root: whether its objects are stored as they come, not decoded into types that know no null."""
     always: frozenset[str] = frozenset()
     """Fields that a built-in kind's objects always have, if only empty; nobody comes to own them by writing something in them."""
     resets: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"": ("status",), "status": ("spec",)})
@@ -84,7 +86,7 @@ class MergeSchema:
         resets: dict[str, tuple[str, ...]] = (
             {"": ("status",), "status": ("metadata", "spec")} if status_subresource else {}
         )
-        return replace(_from_openapi(schema).with_metadata(METADATA), resets=resets)
+        return replace(_from_openapi(schema).with_metadata(METADATA), resets=resets, keeps_nulls=True)
 
 
 _UNKNOWN: Final = MergeSchema()

@@ -129,6 +129,10 @@ def _number_errors(value: float, schema: JsonObject, path: str) -> Iterator[Fiel
         return invalid(_named(path), value, f"{path} in body should be {text} {go_float(bound)}")
 
     multiple = schema.get("multipleOf")
+    if multiple and isinstance(value, int):
+        multiple = int(multiple)  # the real server's own shortcut, with the error it leads to
+        if multiple <= 0:
+            yield invalid(_named(path), multiple, f"factor MultipleOf declared for {path} must be positive: {multiple}")
     if multiple and value % multiple:
         yield bad("a multiple of", multiple)
     most, least = schema.get("maximum"), schema.get("minimum")
@@ -152,12 +156,12 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def _text_errors(value: str, schema: JsonObject, path: str) -> Iterator[FieldError]:
     most, least = schema.get("maxLength"), schema.get("minLength", 0)
+    pattern = schema.get("pattern")
     if most is not None and len(value) > most:
         yield too_long(_named(path), most)
-    if len(value) < least:
+    elif len(value) < least:
         yield invalid(_named(path), value, f"{path} in body should be at least {least} chars long")
-    pattern = schema.get("pattern")
-    if pattern and not _pattern(pattern).search(value):
+    elif pattern and not _pattern(pattern).search(value):
         yield invalid(_named(path), value, f"{path} in body should match '{pattern}'")
     wanted = schema.get("format", "")
     check = _FORMATS.get(wanted)

@@ -78,12 +78,13 @@ class StructuralSchema:
         _prune_root(obj, self.schema, dropped)
         return sorted(dropped)
 
-    def default(self, obj: JsonObject) -> JsonObject:
+    def default(self, obj: JsonObject, *, keep_nulls: bool = False) -> JsonObject:
         """With the schema's defaults, at every depth that is there.
 
-        An explicit null of a field that is not nullable counts as absent: it gets the default, or goes.
+        An explicit null of a field that is not nullable counts as absent: it gets the default, or goes. After an apply a real server only
+        does the former (`keep_nulls`), so that a null that an apply leaves behind is refused by `validate`.
         """
-        defaulted = _without_nulls(copied(obj), self.schema)
+        defaulted = copied(obj) if keep_nulls else _without_nulls(obj, self.schema)
         _default(defaulted, self.schema)
         return defaulted  # type: ignore[no-any-return]
 

@@ -122,7 +122,7 @@ def _element(*lists: list[JsonValue]) -> JsonValue:
     if not items:
         raise PatchError(500, "no elements in any of the given slices")
     if isinstance(items[0], list):
-        raise PatchError(422, "lists of lists are not supported")
+        raise PatchError.unprocessable("lists of lists are not supported")
     if any(go_type(item) != go_type(items[0]) for item in items):
         raise PatchError(500, f"list element types are not identical: {go_text(list(lists))}")
     return items[0]

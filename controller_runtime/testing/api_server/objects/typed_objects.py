@@ -168,7 +168,7 @@ def _compare(before: JsonValue, after: JsonValue, schema: MergeSchema, path: Fie
     old, new = _structure(before, schema), _structure(after, schema)
     if (old in (dict, list) or new in (dict, list)) and (before or after):
         sides = (before if old in (dict, list) else _ABSENT, after if new in (dict, list) else _ABSENT)
-        if old is new or _ABSENT in (before, after):
+        if old is new or any(each is _ABSENT or each is None for each in (before, after)):
             _compare_children(*sides, schema, path, found)
         else:
             _compare_children(sides[0], _ABSENT, schema, path, found)
@@ -230,6 +230,8 @@ def _grouped(value: JsonValue, schema: MergeSchema) -> dict[str, list[JsonValue]
 
 def merge(live: JsonValue, applied: JsonValue, schema: MergeSchema) -> JsonValue:
     """The live object with everything the applied one says; lists keep the live order where the applied one says nothing else."""
+    if applied is None and live and not _is_leaf(live, schema):
+        return copied(live)  # null leaves a container to those who own parts of it
     if _is_leaf(applied, schema) or type(live) is not type(applied) or not (live or applied):
         return copied(applied)
     if isinstance(applied, dict):
@@ -279,9 +281,8 @@ def _merge_lists(live: list[JsonValue], applied: list[JsonValue], schema: MergeS
 
 
 def remove(value: JsonValue, fields: FieldSet, schema: MergeSchema) -> JsonValue:
-    """The object without these fields; what is empty afterwards goes too."""
-    left = _remove(value, _tree(fields), schema)
-    return {} if left is _ABSENT else left
+    """The object without these fields; null is left of what is empty afterwards, as on a real server."""
+    return _remove(value, _tree(fields), schema) or {}
 
 
 _Tree: TypeAlias = dict[str, "_Tree"]
@@ -301,17 +302,15 @@ def _remove(value: JsonValue, fields: _Tree, schema: MergeSchema) -> JsonValue:
     if not isinstance(value, dict | list):
         return value
     if not value or _is_leaf(value, schema):
-        return _ABSENT  # only asked where something below is to go
+        return None  # only asked where something below is to go
     kept: list[tuple[str, JsonValue]] = []
     for element, item, below in _children(value, schema):
         node = fields.get(element)
         if node is not None and "." in node:
             continue
-        left = item if node is None else _remove(item, node, below)
-        if left is not _ABSENT:
-            kept.append((element, left))
+        kept.append((element, item if node is None else _remove(item, node, below)))
     if not kept:
-        return _ABSENT
+        return None
     if isinstance(value, dict):
         return {element[2:]: item for element, item in kept}
     return [item for _, item in kept]
