@@ -22,6 +22,7 @@ from controller_runtime.testing.api_server.lists import ListPage, check_not_ahea
 from controller_runtime.testing.api_server.refusals import RefusalError, method_not_allowed, page_not_found
 from controller_runtime.testing.api_server.routes import Route, find_route
 from controller_runtime.testing.api_server.selection import select
+from controller_runtime.testing.api_server.strategy import render
 from controller_runtime.testing.api_server.subresources import Subresources, Tokens
 from controller_runtime.testing.api_server.values import (
     ADMINISTRATOR,
@@ -236,7 +237,8 @@ class ApiServer:
 
     def _written(self, route: Route, request: ApiRequest, written: Written) -> ApiResponse:
         body = representation.one(route.kind, written.stored, request.accept, self._core.clock.now())
-        headers = {"Warning": ", ".join(f'299 - "{said}"' for said in written.warnings)} if written.warnings else {}
+        warnings = [f"299 - {render(said)}" for said in written.warnings]
+        headers = {"Warning": ", ".join(warnings)} if warnings else {}
         return ApiResponse(201 if written.created else 200, body, headers)
 
     def _delete(self, route: Route, request: ApiRequest) -> ApiResponse:

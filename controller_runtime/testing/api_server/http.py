@@ -59,11 +59,11 @@ class HttpApiServer:
         context.load_cert_chain(self._folder / "apiserver.crt", self._folder / "apiserver.key")
         application = web.Application(client_max_size=_LARGEST_BODY)
         application.router.add_route("*", "/{path:.*}", self._serve)
-        self._runner = web.AppRunner(application, access_log=None, handler_cancellation=True)
-        await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, self._host, self._port, ssl_context=context, shutdown_timeout=_SHUTDOWN_SECONDS
+        self._runner = web.AppRunner(
+            application, access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_SECONDS
         )
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=context)
         await site.start()
         self._port = self._runner.addresses[0][1]
         token = secrets.token_urlsafe(32)
