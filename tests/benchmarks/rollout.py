@@ -24,7 +24,7 @@ USER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 NODEWRIGHTS = Resource(
     group="nodewright.nvidia.com", version="v1alpha1", plural="nodewrights", kind="NodeWright", namespaced=False
 )
-QUIET_SECONDS = 3.0
+QUIET_SECONDS = 8.0
 SETTLE_WITHIN = 120.0
 """What the operator still writes after `complete` (last events, marks) belongs to the rollout, not to the idle minute: that begins
 when it wrote nothing but its lease for `QUIET_SECONDS`.
