@@ -17,7 +17,7 @@ def announce(memory: CrMemory, result: PassResult) -> tuple[Event, ...]:
 
 
 def _troubles(result: PassResult) -> dict[_Key, Event]:
-    return {(t.code.value, t.node, t.key): _warning(t.code, t.text) for t in result.troubles if not t.silent}
+    return {(t.code.value, t.node, t.key): _warning(t.code, t.text, t.action) for t in result.troubles if not t.silent}
 
 
 def _configmaps(result: PassResult) -> dict[_Key, Event]:
@@ -35,5 +35,5 @@ def _jobs(result: PassResult) -> dict[_Key, Event]:
     return active
 
 
-def _warning(code: Code, text: str) -> Event:
-    return Event(EventType.WARNING, code.value, "Reconcile", text)
+def _warning(code: Code, text: str, action: str = "Reconcile") -> Event:
+    return Event(EventType.WARNING, code.value, action, text)

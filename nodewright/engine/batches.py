@@ -62,6 +62,9 @@ class BatchState:
         }
 
 
+_TOO_LARGE = 2**31  # as for picks: a batch that no pick can name would never end
+
+
 def read_batch_state(fields: object, *, population: int) -> BatchState:
     """What was published, with impossible values corrected (LIF-1, ROL-12): it never is negative and never freezes."""
     if not isinstance(fields, Mapping):
@@ -69,7 +72,7 @@ def read_batch_state(fields: object, *, population: int) -> BatchState:
 
     def number(name: str, default: int, low: int, high: int | None) -> int:
         value = fields.get(name, default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < low:
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value < _TOO_LARGE:
             return default
         return value if high is None else min(value, high)
 

@@ -11,7 +11,7 @@ from nodewright.api import keys
 from nodewright.api.nodewright import NodeWrightSpec
 from nodewright.engine.facts import NodeFacts, evaluate
 from nodewright.engine.leaving import carries
-from nodewright.engine.node_plan import Context, Mode, NodeOutcome, plan_node
+from nodewright.engine.node_plan import Context, Mode, NodeOutcome, lost_metadata, plan_node
 from nodewright.engine.ordering import complete_by_state, selects
 from nodewright.engine.rollout import Decision
 from nodewright.engine.scope import Scope
@@ -180,6 +180,7 @@ class CrMemory:
             and record.orders == orders
             and (record.decision is decision or record.decision == decision)
             and (kept.wake_at is None or context.now < kept.wake_at)
+            and not lost_metadata(context, facts)
         ):
             return kept
         record.outcome = plan_node(context, facts, decision)

@@ -105,7 +105,7 @@ def plan_node(context: Context, facts: NodeFacts, decision: Decision) -> NodeOut
     plan = NodePlan(
         node=facts.node,
         suspends=_suspends(context, facts, {d.job.metadata.uid for d in deletes}),
-        metadata=_metadata(context, facts.node) if creates else None,
+        metadata=_metadata(context, facts.node) if creates or lost_metadata(context, facts) else None,
         patch=_patch(context.scope, facts, decision, entries, status),
         creates=creates,
         marks=() if facts.malformed is not None else _marks(context.scope, facts),
@@ -194,6 +194,14 @@ def _start(context: Context, node: Node, one: PackageFacts, name: str, order: in
 def _token(cr: str, node: str, key: str, stage: Stage, now: float) -> str:
     """A run's token (LIF-12a): the same start gives the same token, another start another."""
     return hashlib.sha256(f"{cr}/{node}/{key}/{stage}/{now!r}".encode()).hexdigest()[:12]
+
+
+def lost_metadata(context: Context, facts: NodeFacts) -> bool:
+    """Whether a Job is under way and the ConfigMap its pods mount is gone: they would wait for it for ever (JOB-15a)."""
+    if not facts.unfinished:
+        return False
+    name = keys.node_metadata_configmap_name(cr=context.cr.name, node=facts.node.name)
+    return context.snapshot.configmap(name) is None
 
 
 def _metadata(context: Context, node: Node) -> ConfigMapWrite | None:

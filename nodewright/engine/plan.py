@@ -21,7 +21,7 @@ from nodewright.engine.node_plan import Context, Mode, NodeOutcome, Status
 from nodewright.engine.published import Rollout, read_rollout
 from nodewright.engine.resources import ConfigMaps, package_configmaps
 from nodewright.engine.rollout import Compartment, Decision, Result, Role, Round, decide
-from nodewright.engine.status import CompartmentResult, PassResult, build_status, cr_status, long_lists
+from nodewright.engine.status import CompartmentResult, PassResult, build_status, cr_status, long_lists, whole_status
 from nodewright.engine.unreadable import plan_unreadable
 from nodewright.model.pick import DEFAULT_COMPARTMENT
 from nodewright.model.plan import FinalizerChange, NodePlan, Plan, StatusDraft
@@ -78,7 +78,14 @@ class Engine:
         common = Round(before.number, before.next_order, rfc3339(now), _hold(mode), frozen=before.pending)
         turns = _turns(turn, facts.values())
         decided = decide(
-            compartment, facts.values(), state, common, turns=turns, busy=snapshot.busy, population=population
+            compartment,
+            facts.values(),
+            state,
+            common,
+            turns=turns,
+            busy=snapshot.busy,
+            population=population,
+            refused=_refused_nodes(snapshot),
         )
 
         context = Context(memory.scope, snapshot.cr, snapshot, mode, now, suspend=ordering.suspends_jobs(snapshot.cr))
@@ -104,8 +111,17 @@ _UNDECIDED = Decision(Role.ENDS)
 
 def _draft(result: PassResult, *, urgent: bool) -> StatusDraft:
     return StatusDraft(
-        result.cr_status.value, lambda: build_status(result), urgent=urgent, long_lists=lambda: long_lists(result)
+        result.cr_status.value,
+        lambda: build_status(result),
+        urgent=urgent,
+        long_lists=lambda: long_lists(result),
+        whole=lambda: whole_status(result),
     )
+
+
+def _refused_nodes(snapshot: Snapshot) -> frozenset[str]:
+    """The nodes whose last write did not go through."""
+    return frozenset(key.removeprefix("Node/") for key in snapshot.refused if key.startswith("Node/"))
 
 
 def _mode(snapshot: Snapshot) -> Mode:

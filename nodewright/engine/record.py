@@ -99,7 +99,8 @@ def _state(entry: Entry, view: JobView) -> State:
 def _endings(before: Entry, after: Entry, view: JobView) -> list[Ended]:
     if after.state is State.COMPLETE and before.state is not State.COMPLETE:
         return [Ended(after.name, after.version, after.stage, succeeded=True)]
-    if view.job.finished and not view.claim.marked and after.state is State.ERRORING:
+    news = not view.claim.marked or before.state is not State.ERRORING  # the proof may come after the mark
+    if view.job.finished and news and after.state is State.ERRORING:
         return [Ended(after.name, after.version, after.stage, succeeded=False)]
     return []
 

@@ -6,7 +6,7 @@ worked out anew on each pass: a
 crash between any two writes leaves picks from which the same decision follows. Pure; `plan` calls `decide` once per compartment.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -86,8 +86,14 @@ def decide(
     turns: Mapping[str, Reason],
     busy: Mapping[str, Pick | None],
     population: int,
+    refused: Collection[str] = (),
 ) -> Result:
-    """The decisions of one compartment. `turns` names nodes whose turn has not come, `busy` those whose writes are still under way."""
+    """The decisions of one compartment.
+
+    `turns` names nodes whose turn has not come, `busy` those whose writes are still under way, `refused` those whose
+    last write did not go through: they come after all others, or the first of them would be chosen in every pass and
+    keep the others back (LIF-4).
+    """
     facts = tuple(nodes)
     state = _sized(compartment, state, current_state(state, facts, common.rollout, compartment.name), facts, population)
     members = sort_members(facts, state, common.rollout, busy)
@@ -106,10 +112,14 @@ def decide(
     for one in members.definite:
         batch.decisions[one.name] = _definite(one, common, batch.state.current_batch)
     for one in members.going_on:
-        batch.go_on(one)
+        if one.name not in refused:
+            batch.go_on(one)
     closed = batch.closed(waits_for_outcomes=members.undecided > 0)
-    for one in members.candidates:
+    for one in sorted(members.candidates, key=lambda one: one.name in refused) if refused else members.candidates:
         closed = batch.pick(one, closed)
+    for one in members.going_on:
+        if one.name in refused:
+            batch.go_on(one)
     for one in members.idle:
         batch.decisions[one.name] = Decision(Role.WAITS, None, turns.get(one.name) or _not_now(one) or closed)
     batch.number()

@@ -98,20 +98,7 @@ def cr_status(
 
 def build_status(result: PassResult) -> dict[str, Any]:
     """The whole status of the CR as plain JSON values, small enough for etcd (CON-6)."""
-    fields: dict[str, Any] = {
-        "observedGeneration": result.cr.meta.generation,
-        "status": result.cr_status.value,
-        "nodeStatus": {name: o.status.value for name, o in sorted(result.outcomes.items())},
-        "nodeState": {name: node_state.to_plain(o.entries) for name, o in sorted(result.outcomes.items()) if o.entries},
-        "nodePriority": {name: pick.time for name, pick in sorted(result.picks.items())},
-        "nodeOrder": {name: pick.order for name, pick in sorted(result.picks.items())},
-        "nodeOrderOffset": result.next_order,
-        "rollout": result.rollout,
-        "compartmentStatuses": {c.compartment.name: _compartment(c) for c in result.compartments},
-        "nodesInProgress": sum(1 for o in result.outcomes.values() if o.status is Status.IN_PROGRESS),
-        "completeNodes": f"{sum(1 for o in result.outcomes.values() if o.status is Status.COMPLETE)}/{len(result.outcomes)}",
-        "packageList": result.package_list,
-    }
+    fields = whole_status(result)
     complete = {name for name, o in result.outcomes.items() if o.status is Status.COMPLETE}
     truncated = _truncate(fields, complete)
     wanted = list(wanted_conditions(result))
@@ -125,15 +112,34 @@ def build_status(result: PassResult) -> dict[str, Any]:
     return fields
 
 
+def whole_status(result: PassResult) -> dict[str, Any]:
+    """The status without conditions, before anything is left out for its size."""
+    return {
+        "observedGeneration": result.cr.meta.generation,
+        "status": result.cr_status.value,
+        "nodeStatus": {name: o.status.value for name, o in sorted(result.outcomes.items())},
+        "nodeState": {name: node_state.to_plain(o.entries) for name, o in sorted(result.outcomes.items()) if o.entries},
+        "nodePriority": {name: pick.time for name, pick in sorted(result.picks.items())},
+        "nodeOrder": {name: pick.order for name, pick in sorted(result.picks.items())},
+        "nodeOrderOffset": result.next_order,
+        "rollout": result.rollout,
+        "compartmentStatuses": {c.compartment.name: _compartment(c) for c in result.compartments},
+        "nodesInProgress": sum(1 for o in result.outcomes.values() if o.status is Status.IN_PROGRESS),
+        "completeNodes": f"{sum(1 for o in result.outcomes.values() if o.status is Status.COMPLETE)}/{len(result.outcomes)}",
+        "packageList": result.package_list,
+    }
+
+
 def _compartment(result: CompartmentResult) -> dict[str, Any]:
     total = len(result.facts)
     complete = sum(1 for one in result.facts if one.outcome is Outcome.COMPLETE)
+    failed = sum(1 for one in result.facts if one.outcome is Outcome.ERRORING)
     return {
         "matched": total,
         "ceiling": result.compartment.ceiling,
         "inProgress": result.under_way,
         "completed": complete,
-        "progressPercent": progress(processed=complete, total=total),
+        "progressPercent": progress(processed=complete + failed, total=total),
         "batchState": result.state.to_fields(),
     }
 

@@ -29,6 +29,8 @@ class Trouble:
     text: str
     due: float
     silent: bool = False
+    action: str = "Reconcile"
+    """What the event says was being done: the stage (OBS-6a)."""
 
 
 def find_troubles(node: Node, views: Iterable[JobView], pods: tuple[Pod, ...]) -> tuple[Trouble, ...]:
@@ -38,7 +40,11 @@ def find_troubles(node: Node, views: Iterable[JobView], pods: tuple[Pod, ...]) -
         if view.terminating:
             due = seconds(view.job.metadata.deletion_timestamp) + DELETION_GRACE_SECONDS
             text = f"old Job {view.name} on {node.name} does not go away: its pods still end, or hold a finalizer"
-            found.append(Trouble(Code.JOB_NOT_DELETED, view.job.metadata.uid, node.name, text, due))
+            found.append(
+                Trouble(
+                    Code.JOB_NOT_DELETED, view.job.metadata.uid, node.name, text, due, action=view.claim.stage.value
+                )
+            )
         elif not view.job.finished and view.evidence.verdict is Verdict.RUNNING and not view.job.spec.suspend:
             own = [
                 p
@@ -56,7 +62,16 @@ def _without_pods(node: Node, view: JobView) -> list[Trouble]:
     began = seconds(resumed.last_transition_time) if resumed else seconds(view.job.metadata.creation_timestamp)
     cause = "a quota, pod security or an admission webhook may refuse it (kubectl describe job shows which)"
     text = f"Job {view.name} has no pod for {node.name}: {cause}"
-    return [Trouble(Code.POD_NOT_CREATED, view.job.metadata.uid, node.name, text, began + POD_GRACE_SECONDS)]
+    return [
+        Trouble(
+            Code.POD_NOT_CREATED,
+            view.job.metadata.uid,
+            node.name,
+            text,
+            began + POD_GRACE_SECONDS,
+            action=view.claim.stage.value,
+        )
+    ]
 
 
 def _of_pods(node: Node, view: JobView, pods: list[Pod]) -> list[Trouble]:
@@ -66,10 +81,12 @@ def _of_pods(node: Node, view: JobView, pods: list[Pod]) -> list[Trouble]:
         if cause is not None and cause.image_pull:
             text = f"package {view.claim.package} on {node.name} cannot pull {cause.image}: {cause.reason} {cause.message}".rstrip()
             key = f"{view.claim.package}|{cause.image}"
-            found.append(Trouble(Code.IMAGE_PULL, key, node.name, text, 0.0))
+            found.append(Trouble(Code.IMAGE_PULL, key, node.name, text, 0.0, action=view.claim.stage.value))
         elif cause is not None:
             text = f"pod {pod.metadata.name} on {node.name} waits: {cause.reason} {cause.message}".rstrip()
-            found.append(Trouble(Code.POD_WAITING, pod.metadata.uid, node.name, text, 0.0))
+            found.append(
+                Trouble(Code.POD_WAITING, pod.metadata.uid, node.name, text, 0.0, action=view.claim.stage.value)
+            )
         if pod.status.start_time is None:
             due = seconds(pod.metadata.creation_timestamp) + POD_GRACE_SECONDS
             text = f"the kubelet of {node.name} has not acknowledged pod {pod.metadata.name}"
@@ -77,11 +94,13 @@ def _of_pods(node: Node, view: JobView, pods: list[Pod]) -> list[Trouble]:
         elif pod.status.phase == "Pending" and not pod.status.init_container_statuses:
             due = seconds(pod.status.start_time) + POD_GRACE_SECONDS
             text = f"pod {pod.metadata.name} on {node.name} does not start its containers: a ConfigMap, Secret or volume may be missing"
-            found.append(Trouble(Code.POD_WAITING, pod.metadata.uid, node.name, text, due))
+            found.append(
+                Trouble(Code.POD_WAITING, pod.metadata.uid, node.name, text, due, action=view.claim.stage.value)
+            )
         if pod.status.start_time is not None and pod.spec.active_deadline_seconds is not None:
             due = seconds(pod.status.start_time) + pod.spec.active_deadline_seconds + OVERDUE_GRACE_SECONDS
             text = f"pod {pod.metadata.name} on {node.name} is past its stage timeout and the kubelet has not ended it"
-            found.append(Trouble(Code.OVERDUE, pod.metadata.uid, node.name, text, due))
+            found.append(Trouble(Code.OVERDUE, pod.metadata.uid, node.name, text, due, action=view.claim.stage.value))
     return found
 
 

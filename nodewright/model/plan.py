@@ -172,6 +172,8 @@ class StatusDraft:
     build: Callable[[], dict[str, Any]]
     urgent: bool = False
     long_lists: Callable[[], Mapping[str, tuple[str, ...]]] = dict
+    whole: Callable[[], Mapping[str, Any]] | None = None
+    """The status, conditions aside, before anything was left out for its size (CON-6): what metrics count (OBS-1)."""
 
 
 class FinalizerChange(StrEnum):

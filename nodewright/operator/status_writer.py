@@ -171,7 +171,8 @@ class StatusWriter:
 
     async def _publish(self, name: str, lane: _Lane, current: NodeWrightObject, draft: StatusDraft) -> None:
         status = draft.build()
-        self._published(name, status)
+        whole = draft.whole if _is_truncated(status) else None
+        self._published(name, status if whole is None else whole())
         _tell(name, lane, draft.long_lists())
         before = msgspec.json.decode(current.status)
         patch = difference(before if isinstance(before, dict) else {}, status)
@@ -188,6 +189,10 @@ class StatusWriter:
         lane.last_write = anyio.current_time()
         written = await self._cluster.patch(target, body, PatchType.MERGE, subresource="status")
         lane.fruitless = encoded if written.metadata.resource_version == version else b""
+
+
+def _is_truncated(status: Mapping[str, Any]) -> bool:
+    return any(each["type"] == "StatusTruncated" and each["status"] == "True" for each in status.get("conditions", ()))
 
 
 def _tell(name: str, lane: _Lane, lists: Mapping[str, tuple[str, ...]]) -> None:

@@ -209,3 +209,34 @@ def test_only_the_oldest_succeeded_and_marked_jobs_are_surplus() -> None:
     assert len(surplus(jobs, 1)) == 4
     assert surplus(jobs, 5) == []
     assert all(j.condition("Complete") for j in surplus(jobs, 1))
+
+
+def test_a_failure_whose_proof_comes_after_the_jobs_end_is_told_all_the_same() -> None:
+    """JOB-17: Jobs and pods are two watches; by the time the pods tell, the Job may be marked."""
+    world = World("n1")
+    world.cr(packages={"kernel": package()})
+    world.outcomes = {"n1:kernel-1.0.0:apply": "fail"}
+    world.settle()
+    while not any(job.finished for job in world.jobs.values()):
+        world.turn()
+        told, world.pods = world.pods, {}
+        world.settle()
+        world.pods = told
+    world.settle()
+    assert world.stages("n1") == {"kernel|1.0.0": "apply/erroring"}
+    assert [event.reason for event in world.events if event.type == "Warning" and event.node == "n1"] == ["Apply"]
+
+
+def test_a_node_metadata_configmap_deleted_under_a_job_comes_back() -> None:
+    """JOB-15a: the stage goes on by itself; its pod would wait for its volume for ever."""
+    world = World("n1")
+    world.cr(packages={"kernel": package()})
+    world.settle()
+    (name,) = world.configmaps
+    del world.configmaps[name]
+    world.settle()
+    assert list(world.configmaps) == [name]
+    world.run()
+    del world.configmaps[name]
+    world.settle()
+    assert world.configmaps == {}  # CON-16: only for a Job

@@ -6,6 +6,7 @@ import pytest
 
 from nodewright.api import keys
 from nodewright.model.pick import Pick, dump
+from nodewright.model.snapshot import Answer
 from tests.unit.engine.world import CR_NAME, World, package
 
 
@@ -326,3 +327,45 @@ def test_impossible_batch_state_is_corrected_and_saved(garbage: Any) -> None:
     assert list(world.crs[CR_NAME].published["compartmentStatuses"]) == ["__default__"]  # B17
     world.run()
     assert set(world.statuses().values()) == {"complete"}
+
+
+def test_a_node_that_cannot_be_written_keeps_no_other_back() -> None:
+    """LIF-4: an admission policy refuses every write to n1; by name it would be the first to be picked in every pass."""
+    world = World("n1", "n2", "n3")
+    world.cr(packages={"kernel": package()}, interruptionBudget={"count": 1})
+    world.refused["Node/n1"] = Answer(text="denied by policy", at=world.now, count=3)
+    assert [plan.node.name for plan in world.plan().nodes if plan.creates] == ["n2"]
+    del world.refused["Node/n1"]
+    assert [plan.node.name for plan in world.plan().nodes if plan.creates] == ["n1"]
+
+
+def test_a_node_that_cannot_be_written_is_tried_again_when_no_other_is_left() -> None:
+    """LIF-4."""
+    world = World("n1")
+    world.cr(packages={"kernel": package()}, interruptionBudget={"count": 1})
+    world.refused["Node/n1"] = Answer(text="denied by policy", at=world.now)
+    assert [plan.node.name for plan in world.plan().nodes if plan.creates] == ["n1"]
+
+
+def test_a_member_that_cannot_be_written_and_has_work_again_keeps_no_new_pick_back() -> None:
+    """LIF-4, ROL-10a."""
+    world = World("n1", "n2")
+    world.cr(packages={"kernel": package()}, interruptionBudget={"count": 1})
+    world.settle()
+    world.ignore("n1")
+    world.settle()
+    world.turn()
+    world.ignore("n1", on=False)
+    world.refused["Node/n1"] = Answer(text="denied by policy", at=world.now)
+    world.run()
+    assert world.status("n2") == "complete"
+
+
+@pytest.mark.parametrize("number", [3 * 10**9, 2**31])
+def test_a_batch_number_that_no_pick_can_name_is_corrected(number: int) -> None:
+    """LIF-1: edited by hand; every pick of it read as none, and was given again in every pass."""
+    world = World("n1", "n2")
+    world.cr(packages={"kernel": package()}, interruptionBudget={"count": 1})
+    world.publish(compartmentStatuses={"__default__": {"batchState": {"currentBatch": number}}})
+    world.run()
+    assert world.statuses() == {"n1": "complete", "n2": "complete"}

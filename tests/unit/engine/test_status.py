@@ -292,6 +292,7 @@ def test_stages_that_run_show_without_blinking() -> None:
         seen.append((world.condition("ApplyPackage") or {}).get("status"))
         world.turn()
     assert seen == ["True", "True", "True", "True", "False"]
+    world.step()
     assert world.crs[CR_NAME].published["status"] == "complete"
 
 
@@ -324,3 +325,63 @@ def test_five_thousand_nodes_fit_and_what_is_left_out_is_said() -> None:
     assert len(status["nodeStatus"]) == 5000
     truncated = next(c for c in status["conditions"] if c["type"] == "StatusTruncated")
     assert truncated["message"] == "left out to stay below 900 KiB: nodeState of complete nodes"
+
+
+def test_progress_counts_failed_nodes_too() -> None:
+    """ROL-8, CON-5."""
+    world = World("n1", "n2")
+    world.cr(packages={"kernel": package()})
+    world.outcomes = {"n1:kernel-1.0.0:apply": "fail"}
+    world.run()
+    compartment = world.crs[CR_NAME].published["compartmentStatuses"]["__default__"]
+    assert (compartment["completed"], compartment["progressPercent"]) == (1, 100)
+
+
+def test_what_metrics_count_has_everything_that_a_status_leaves_out() -> None:
+    """OBS-1, CON-6: 2,000 nodes with three packages are more than the object holds."""
+    world = World(*[f"node-{number:04}" for number in range(2000)])
+    names = ("kernel", "tuning", "drivers")
+    world.cr(packages={name: package() for name in names})
+    image = "registry.example/a-rather-long-name-of-a-repository/"
+    state = {
+        f"{name}|1.0.0": Entry(
+            name=name, version="1.0.0", image=image + name, stage=Stage.CONFIG, state=State.COMPLETE, run="0123456789ab"
+        )
+        for name in names
+    }
+    for name in list(world.nodes):
+        world.set_state(name, state)
+    draft = world.plan().status
+    assert draft is not None
+    assert draft.whole is not None
+    assert (len(draft.build()["nodeState"]), len(draft.whole()["nodeState"])) == (0, 2000)
+
+
+def test_nothing_reads_complete_before_the_nodes_say_so() -> None:
+    """B10, LIF-1: a pass that has just seen the last stage end publishes what is on the nodes, not what it is about to write."""
+    world = World("n1")
+    world.cr(packages={"kernel": package()})
+    for _ in range(2):
+        world.settle()
+        world.turn()
+    plan = world.plan()
+    assert plan.nodes, "the completion is to be written"
+    assert plan.status is not None
+    assert plan.status.cr_status == "in_progress"
+    assert plan.status.build()["completeNodes"] == "0/1"
+    world.apply(CR_NAME, plan)
+    after = world.plan()
+    assert after.status is not None
+    assert after.status.cr_status == "complete"
+
+
+def test_a_new_cr_writes_no_status_to_nodes_that_the_next_pass_picks() -> None:
+    """CON-7: the first write to a node is its pick with its first entry; `waiting` in between would be a write for nothing."""
+    world = World("n1", "n2")
+    world.cr(packages={"kernel": package()})
+    world.step()  # the finalizer
+    assert world.plan().nodes == ()
+    world.step()  # batch state begins
+    first = world.plan()
+    assert [plan.node.name for plan in first.nodes] == ["n1", "n2"]
+    assert all(plan.creates for plan in first.nodes)

@@ -133,3 +133,15 @@ def test_a_trouble_that_comes_back_is_said_again() -> None:
     waits(world, "ErrImagePull")
     world.settle()
     assert warnings(world) == ["ImagePullFailed"] * 2
+
+
+def test_the_action_of_an_event_about_a_stage_is_the_stage() -> None:
+    """OBS-6a."""
+    world = World("n1")
+    world.cr(packages={"kernel": package()})
+    world.settle()
+    world.now += 31
+    world.settle()
+    assert [(event.reason, event.action) for event in world.events if event.type == "Warning"] == [
+        ("PodNotCreated", "apply")
+    ]

@@ -253,3 +253,15 @@ async def test_every_status_that_is_built_is_given_to_the_metrics(bench: Bench) 
     bench.add_cr()
     await offer(bench, Draft(rollout=1))
     assert bench.published == [("cr", {"status": "in_progress", "rollout": 1})]
+
+
+async def test_metrics_count_what_was_left_out_for_size(bench: Bench) -> None:
+    # OBS-1, CON-6
+    bench.add_cr()
+    cut = [{"type": "StatusTruncated", "status": "True"}]
+    whole = {"status": "in_progress", "nodeState": {"n1": {}}}
+    draft = StatusDraft("in_progress", lambda: {"status": "in_progress", "conditions": cut}, whole=lambda: whole)
+    await bench.executor.apply(bench.cr(), bench.source(), Plan(status=draft))
+    await anyio.sleep(0.1)
+    assert bench.published == [("cr", whole)]
+    assert "nodeState" not in status(bench)
