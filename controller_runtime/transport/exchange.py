@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
+from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from controller_runtime.clock import Clock, SystemClock
@@ -174,6 +175,7 @@ class Exchange:
         async with self._slots:
             if self._fence is not None and flight.method != "GET":
                 self._fence.check()
+            fenced = self._fenced(flight)
             begun = time.perf_counter()
             code = "<error>"
             flight.sent = True
@@ -181,7 +183,7 @@ class Exchange:
                 answer = await session.request(
                     flight.method,
                     flight.url,
-                    data=flight.payload,
+                    data=flight.payload if fenced is None else fenced,
                     headers=headers,
                     ssl=self._tls(flight),
                     server_hostname=self.config.server_name,
@@ -195,11 +197,19 @@ class Exchange:
                     answer.close()
                 code = str(answer.status)
             except (aiohttp.ClientError, OSError) as error:
+                if fenced is not None and fenced.refusal is not None:
+                    flight.sent = False
+                    raise fenced.refusal from None
                 raise self._no_answer(flight, error) from error
             finally:
                 if self._metrics is not None:
                     self._metrics(code, flight.method, time.perf_counter() - begun)
         return answer.status, answer.headers.get("Retry-After"), body
+
+    def _fenced(self, flight: "_Flight") -> "_FencedBody | None":
+        if self._fence is None or flight.method == "GET" or not flight.payload:
+            return None
+        return _FencedBody(flight.payload, self._fence)
 
     def _no_answer(self, flight: "_Flight", error: BaseException) -> TransportError:
         never_connected = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
@@ -297,6 +307,28 @@ class Exchange:
         if query:
             text = f"{text}?{urlencode(query)}"
         return URL(text, encoded=True)
+
+
+class _FencedBody(aiohttp.BytesPayload):
+    """A write's body that asks the fence once more as its bytes go out.
+
+    Getting a connection takes time, with TLS many turns of the loop, and a process may be stopped in it past its lease. What has no
+    body yet is not carried out by the server.
+    """
+
+    def __init__(self, body: bytes, fence: WriteFence) -> None:
+        super().__init__(body)
+        self._fence = fence
+        self.refusal: Exception | None = None
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        """Ask, then write."""
+        try:
+            self._fence.check()
+        except Exception as error:
+            self.refusal = error
+            raise
+        await super().write_with_length(writer, content_length)
 
 
 @dataclass(slots=True)

@@ -290,17 +290,30 @@ class Fence:
 
 async def test_the_fence_is_asked_before_each_attempt_to_write() -> None:
     """Trap 33: also before a retry; what it refuses is not sent. Reads pass."""
-    fence = Fence(passes=1)
+    fence = Fence(passes=2)  # before it gets a connection, and as its bytes go out
     async with talking(refusing(429), fence=fence) as (client, server):
         with pytest.raises(PermissionError):
             await client.patch(NODES, "n", {}, PatchType.MERGE)
-        assert (fence.checks, len(server.seen)) == (2, 1)
+        assert (fence.checks, len(server.seen)) == (3, 1)
         await client.get(NODES, "n")
-        assert (fence.checks, len(server.seen)) == (2, 2)
+        assert (fence.checks, len(server.seen)) == (3, 2)
         for write in ("POST", "PUT", "APPLY", "DELETE"):
             with pytest.raises(PermissionError):
                 await VERBS[write](client)
         assert len(server.seen) == 2
+
+
+async def test_a_lease_that_is_lost_while_the_connection_is_made_stops_the_write() -> None:
+    """Trap 33: a process may be stopped between the check and the first byte, for longer than its lease."""
+    fence = Fence(passes=1)
+    async with talking(refusing(429), fence=fence) as (client, server):
+        for write in ("POST", "PUT", "APPLY"):
+            fence.checks = 0
+            with pytest.raises(PermissionError):
+                await VERBS[write](client)
+            assert fence.checks >= 2
+        await client.get(NODES, "n")
+        assert [one.method for one in server.seen] == ["GET"]
 
 
 async def test_after_a_conflict_a_live_read_ends_the_loop() -> None:
