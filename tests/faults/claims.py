@@ -265,6 +265,8 @@ class JobsFollowState:
             self.broken.append(
                 f"{_at(moment)}: created for {claim.stage}/{claim.run} while the entry reads {_short(entry)}"
             )
+        if claim.stage not in ("apply", "upgrade"):
+            return  # a package that has begun is carried to its end
         packages = self._specs.get(claim.generation, {}).get("packages", {})
         for name, version in packages.get(claim.package, {}).get("dependsOn", {}).items():
             needed = entries(node, self._cr).get(f"{name}|{version}")

@@ -120,4 +120,4 @@ async def test_everything_at_once(worlds: OpenWorld) -> None:
         print(chaos.done)
         await world.until_settled(within=300)
         await world.check()
-        assert world.written_without_lease() == []
+        world.check_fenced()

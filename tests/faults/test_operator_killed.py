@@ -26,7 +26,7 @@ async def test_a_rollout_with_failing_packages_survives_kill_9_every_few_seconds
             interruptionBudget={"count": count // 5},
         )
 
-        ending = asyncio.create_task(world.until_settled(within=300.0 * max(SCALE, 1.0)))
+        ending = asyncio.create_task(world.until_settled(within=480.0 * max(SCALE, 1.0)))
         kills = 0
         while not ending.done():
             await world.start_operator(elect=False)

@@ -151,8 +151,8 @@ class World:
                     found.append((moment.time, holder))
         return found
 
-    def written_without_lease(self) -> list[str]:
-        """Work that a replica wrote while the lease was another's: there must be none (trap 33)."""
+    def check_fenced(self) -> None:
+        """No replica wrote work while the lease was another's (trap 33): AssertionError with each such request."""
         holders, wrong = self.holders(), []
         for name in self._kubeconfigs:
             for request in self.work_of(name):
@@ -160,7 +160,7 @@ class World:
                 then += [who for since, who in holders if abs(request.received - since) <= NOTED_SECONDS]
                 if then and name not in then and "" not in then:
                     wrong.append(f"{name} at {request.received:.3f}, when {then[-1]} led: {request}")
-        return wrong
+        assert not wrong, "\n".join(["", *wrong[:20], f"holders: {holders}"])
 
     # --- nodes and the NodeWright --------------------------------------------------------------------------------
 
