@@ -24,7 +24,10 @@ from nodewright.model.snapshot import CR, PlanSettings, Snapshot
 
 @dataclass(slots=True, eq=False)
 class NodeRecord:
-    """The latest results for one node, each with the inputs it was made from. `seen` is the number of the pass that found the node."""
+    """The latest results for one node, each with the inputs it was made from.
+
+    `seen` is the number of the pass that found the node; `outcome` is `current` while it was made from `facts`.
+    """
 
     node: Node
     label: str
@@ -39,6 +42,7 @@ class NodeRecord:
     decision: Decision | None = None
     orders: tuple[Mode, bool] | None = None
     outcome: NodeOutcome | None = None
+    current: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ class CrMemory:
             jobs, pods = jobs_on(cr, record.label), pods_on(cr, record.label)
             if record.jobs is jobs and record.pods is pods and record.held is held:
                 continue
-            record.jobs, record.pods, record.held, record.outcome, changed = jobs, pods, held, None, True
+            record.jobs, record.pods, record.held, record.current, changed = jobs, pods, held, False, True
             if record.selected:
                 record.facts = self.selected[node.metadata.name] = evaluate(self.scope, node, jobs, pods, held)
         if len(records) > len(snapshot.nodes):
@@ -138,7 +142,8 @@ class CrMemory:
         if selected is not record.selected:
             self._move(record, selected=selected)
         record.node, record.carries = node, carries(self.scope.keys, node)
-        record.held = record.facts = record.outcome = None
+        record.held = record.facts = None
+        record.current = False
         return record
 
     def _move(self, record: NodeRecord, *, selected: bool) -> None:
@@ -172,10 +177,14 @@ class CrMemory:
         }
 
     def _outcome(self, context: Context, record: NodeRecord, facts: NodeFacts, decision: Decision) -> NodeOutcome:
-        """One that has nothing to do is kept until its facts, its decision or its next deadline come."""
+        """One that has nothing to do is kept until its facts, its decision or its next deadline come; one whose writes are under
+        way, until they have ended: what would be planned now is not carried out."""
         kept, orders = record.outcome, (context.mode, context.suspend)
+        if kept is not None and facts.name in context.snapshot.busy:
+            return kept
         if (
             kept is not None
+            and record.current
             and kept.plan.empty
             and record.orders == orders
             and (record.decision is decision or record.decision == decision)
@@ -184,7 +193,7 @@ class CrMemory:
         ):
             return kept
         record.outcome = plan_node(context, facts, decision)
-        record.decision, record.orders = decision, orders
+        record.decision, record.orders, record.current = decision, orders, True
         return record.outcome
 
 

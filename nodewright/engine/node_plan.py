@@ -116,7 +116,18 @@ def plan_node(context: Context, facts: NodeFacts, decision: Decision) -> NodeOut
         pick=own_pick,
     )
     reason = refusal or decision.reason or _reason(facts, status)
-    return NodeOutcome(plan, entries, status, reason, min(wakes, default=None))
+    shown = _landed(context.scope, facts) if status is Status.COMPLETE and plan.patch is not None else status
+    return NodeOutcome(plan, entries, shown, reason, min(wakes, default=None))
+
+
+def _landed(scope: Scope, facts: NodeFacts) -> Status:
+    """The Status of a node that is complete by its Jobs while the node does not say so yet: nothing reads complete that an
+    operator killed now would have to find out again (B10)."""
+    written = facts.node.metadata.annotations.get(scope.keys.status, "")
+    return Status(written) if written in _STATUSES else Status.IN_PROGRESS
+
+
+_STATUSES = frozenset(status.value for status in Status)
 
 
 def node_status(facts: NodeFacts, decision: Decision, mode: Mode) -> Status:

@@ -95,14 +95,14 @@ class Engine:
         wakes += [configmaps.wake_at] if configmaps.wake_at is not None else []
         plan = Plan(
             configmaps=configmaps.writes,
-            nodes=_nodes(snapshot, outcomes, leavers(memory, snapshot)),
+            nodes=_nodes(snapshot, outcomes, leavers(memory, snapshot), starting=before.pending),
             job_deletes=homeless_jobs(memory, snapshot),
             configmap_deletes=(*configmaps.deletes, *stale_metadata(memory, snapshot)),
             status=_draft(result, urgent=decided.urgent or before.pending),
             events=announce(memory, result),
             wake_at=min(wakes, default=None),
         )
-        memory.quiet = Quiet.of(snapshot, plan, result, urgent=decided.urgent or before.pending)
+        memory.quiet = None if before.pending else Quiet.of(snapshot, plan, result, urgent=decided.urgent)
         return plan
 
 
@@ -175,10 +175,16 @@ _NO_CONFIGMAPS = ConfigMaps((), (), {}, None)
 
 
 def _nodes(
-    snapshot: Snapshot, outcomes: Mapping[str, NodeOutcome], leaving: Iterable[NodePlan]
+    snapshot: Snapshot, outcomes: Mapping[str, NodeOutcome], leaving: Iterable[NodePlan], *, starting: bool
 ) -> tuple[NodePlan, ...]:
-    """What is written to nodes; those whose writes of an earlier pass are under way have to wait."""
+    """What is written to nodes; those whose writes of an earlier pass are under way have to wait.
+
+    `starting`: this pass picks nobody, the next one will. A node that only changes its Status now would be written
+    twice in a row.
+    """
     plans = [outcome.plan for outcome in outcomes.values() if not outcome.plan.empty]
+    if starting:
+        plans = [p for p in plans if p.suspends or p.marks or p.job_deletes or p.pod_deletes or p.events]
     plans += [plan for plan in leaving if not plan.empty]
     return tuple(sorted((p for p in plans if p.node.metadata.name not in snapshot.busy), key=_urgency))
 
