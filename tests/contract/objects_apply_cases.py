@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.contract.objects_cases import ABSENT
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
@@ -192,6 +194,82 @@ APPLIES: Final = (
         },
     ),
     ApplyCase(
+        name="an emptied spec keeps what nobody owns",
+        steps=(_apply("one", {"replicas": 1}), _apply("one", {})),
+        expect={"spec": {"tone": "calm", "hue": "red", "nested": {"depth": 3}}},
+        owned={"Apply one": {"f:spec": {}}},
+    ),
+    ApplyCase(
+        name="a map emptied by its owner is null, which validation refuses",
+        steps=(
+            _apply("one", {"replicas": 1, "options": {"o": "1"}}),
+            _apply("one", {"replicas": 1, "options": {}}, invalid=True),
+        ),
+    ),
+    ApplyCase(
+        name="a list emptied by its owner is gone",
+        steps=(_apply("one", {"replicas": 1, "colours": ["red"]}), _apply("one", {"replicas": 1, "colours": []})),
+        expect={"spec.colours": ABSENT},
+        owned={"Apply one": {"f:spec": {"f:replicas": {}}}},
+    ),
+    ApplyCase(
+        name="an emptied map with a default gets it",
+        steps=(
+            _apply("one", {"replicas": 1, "nested": {"depth": 5}}),
+            _merge("two", {"nested": {"note": "n"}}),
+            _apply("one", {"replicas": 1}),
+        ),
+        expect={"spec.nested": {"depth": 3, "note": "n"}},
+        owned={
+            "Apply one": {"f:spec": {"f:replicas": {}}},
+            "Update two": {"f:spec": {"f:nested": {"f:note": {}}}},
+        },
+    ),
+    ApplyCase(
+        name="nobody owns an empty list, everybody an empty map",
+        steps=(_apply("one", {"parts": [], "words": [], "options": {}, "nested": {}, "selector": {}}),),
+        owned={"Apply one": {"f:spec": {"f:words": {}, "f:options": {}, "f:nested": {}, "f:selector": {}}}},
+    ),
+    ApplyCase(
+        name="an apply that owns nothing leaves no record, so that the next starts one for what is there",
+        steps=(_apply("one", {"parts": []}), _apply("one", {"replicas": 1})),
+        expect={"spec.replicas": 1, "spec.parts": []},
+        owned={
+            "Apply one": {"f:spec": {"f:replicas": {}}},
+            "Update before-first-apply": {
+                "f:spec": {
+                    ".": {},
+                    "f:parts": {},
+                    "f:tone": {},
+                    "f:hue": {},
+                    "f:nested": {".": {}, "f:depth": {}},
+                }
+            },
+        },
+    ),
+    ApplyCase(
+        name="null in an apply leaves a container to its owners",
+        steps=(_apply("one", {"options": {"o": "1"}}), _apply("two", {"options": None, "mode": "a"})),
+        expect={"spec.options": {"o": "1"}},
+        owned={
+            "Apply one": {"f:spec": {"f:options": {"f:o": {}}}},
+            "Apply two": {"f:spec": {"f:options": {}, "f:mode": {}}},
+        },
+    ),
+    ApplyCase(
+        name="a deep change of an atomic container and of free fields",
+        steps=(
+            _apply("one", {"free": {"f": {"h": 1, "i": [1]}}}),
+            _merge("two", {"free": {"f": {"h": 2}, "g": {}}}),
+            _apply("one", {"free": {"f": {"i": [1]}}}),
+        ),
+        expect={"spec.free": {"f": {"h": 2, "i": [1]}, "g": {}}},
+        owned={
+            "Apply one": {"f:spec": {"f:free": {"f:f": {".": {}, "f:i": {}}}}},
+            "Update two": {"f:spec": {"f:free": {"f:f": {"f:h": {}}, "f:g": {}}}},
+        },
+    ),
+    ApplyCase(
         name="an element stays for what another applied into it",
         steps=(
             _apply("one", {"parts": [{"id": "a"}, {"id": "b"}]}),
@@ -371,6 +449,61 @@ APPLIES: Final = (
                 refused=(400, "metadata.managedFields must be nil"),
             ),
         ),
+    ),
+    ApplyCase(
+        name="a pod's containers, and the parts it always has",
+        kind="pod",
+        metadata=True,
+        steps=(
+            Step(
+                verb="apply",
+                manager="one",
+                fields={
+                    "metadata": {
+                        "finalizers": ["example.com/x"],
+                        "annotations": {"a": "1"},
+                    },
+                    "spec": {
+                        "containers": [
+                            {
+                                "name": "one",
+                                "image": "i",
+                                "ports": [{"containerPort": 1}],
+                                "env": [{"name": "E", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                                "resources": {"requests": {"cpu": "1"}},
+                            }
+                        ],
+                        "nodeSelector": {"a": "b"},
+                        "tolerations": [{"operator": "Exists"}],
+                        "securityContext": {"runAsUser": 1},
+                    },
+                },
+            ),
+            Step(verb="merge", manager="two", fields={"metadata": {"annotations": {"b": "2"}}}),
+            Step(verb="merge", manager="three", fields={"status": {"phase": "Running"}}, subresource="status"),
+        ),
+        owned={
+            "Apply one": {
+                "f:metadata": {"f:annotations": {"f:a": {}}, "f:finalizers": {'v:"example.com/x"': {}}},
+                "f:spec": {
+                    "f:containers": {
+                        'k:{"name":"one"}': {
+                            ".": {},
+                            "f:env": {'k:{"name":"E"}': {".": {}, "f:name": {}, "f:valueFrom": {"f:fieldRef": {}}}},
+                            "f:image": {},
+                            "f:name": {},
+                            "f:ports": {'k:{"containerPort":1,"protocol":"TCP"}': {".": {}, "f:containerPort": {}}},
+                            "f:resources": {"f:requests": {"f:cpu": {}}},
+                        }
+                    },
+                    "f:nodeSelector": {},
+                    "f:securityContext": {"f:runAsUser": {}},
+                    "f:tolerations": {},
+                },
+            },
+            "Update two": {"f:metadata": {"f:annotations": {"f:b": {}}}},
+            "Update three/status": {"f:status": {"f:phase": {}}},
+        },
     ),
     ApplyCase(
         name="labels and finalizers of a config map",

@@ -352,6 +352,13 @@ MERGE_PATCHES: Final = (
         expect={"spec.free.a": [{}, None]},
     ),
     PatchCase(
+        name="nulls in a list that replaces a map stay",
+        live=_free(a={"x": 1}),
+        type=MERGE,
+        patch=_free(a=[{"x": None}]),
+        expect={"spec.free.a": [{"x": None}]},
+    ),
+    PatchCase(
         name="a map replaces a scalar",
         live=_free(a=1),
         type=MERGE,
