@@ -22,6 +22,7 @@ from controller_runtime.controller import Controller
 from controller_runtime.election import Fence, LeaderElector, NotLeaderError
 from controller_runtime.events import EventRecorder
 from controller_runtime.manager import Manager, Stage
+from controller_runtime.manager.manager import Elector
 from controller_runtime.memory import THRESHOLDS, settle_garbage_collector
 from controller_runtime.observability.loop_lag import LoopLag
 from controller_runtime.observability.metrics import RuntimeMetrics
@@ -36,7 +37,7 @@ from nodewright.operator.events import CONTROLLER, PlanEvents
 from nodewright.operator.executor import Executor
 from nodewright.operator.informers import Informers, Stores
 from nodewright.operator.metrics import DomainMetrics
-from nodewright.operator.reconciler import Reconciler
+from nodewright.operator.reconciler import Planner, Reconciler
 from nodewright.operator.retention import JobRetention
 from nodewright.operator.servers import add_servers, publisher
 from nodewright.operator.settings import Settings
@@ -70,30 +71,51 @@ async def operate(settings: Settings, config: ClientConfig, *, handle_signals: b
     metrics = RuntimeMetrics(clock=clock)
     tracing = set_up_tracing(service_name=SERVICE_NAME, service_version=version, service_instance=_identity())
     elector = _elector(settings, config, metrics, clock)
-    manager = Manager(clock, elector=elector, handle_signals=handle_signals)
     # Reads, watches and events go on without the lease; whatever changes the cluster asks the fence right before it is sent.
     reader = _client(config, metrics, tracing, clock, fence=None)
     writer = _client(config, metrics, tracing, clock, fence=elector.fence if elector is not None else None)
     try:
         async with reader, writer:
             _log.info("operator %s for namespace %s at %s", version, settings.namespace, config.server)
-            _add_parts(manager, settings, _Outside(reader, writer, metrics, tracing, clock))
-            code = await manager.run()
+            outside = Outside(
+                reader=reader, writer=writer, metrics=metrics, tracing=tracing, clock=clock, identity=_identity()
+            )
+            code = await serve(settings, outside, elector=elector, handle_signals=handle_signals)
     finally:
         tracing.shut_down()
     _log.info("operator stopped with exit code %d", code)
     return code
 
 
-@dataclass(frozen=True, slots=True)
-class _Outside:
-    """What the parts talk to."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """What the operator talks to; the simulation gives it an API server and a clock of its own."""
 
     reader: Client
+    """Without a fence."""
     writer: Client
+    """Asks the elector's fence before each write."""
     metrics: RuntimeMetrics
     tracing: Tracing
     clock: Clock
+    identity: str
+    """The pod's name."""
+    engine: Callable[[PlanSettings], Planner] = Engine
+    """Makes what plans; a simulation looks over its shoulder."""
+
+
+async def serve(
+    settings: Settings,
+    outside: Outside,
+    *,
+    elector: Elector | None,
+    handle_signals: bool,
+    exit_process: Callable[[int], object] = os._exit,
+) -> int:
+    """Run the operator until it is told to stop; 0 after a clean stop, 1 after a failure."""
+    manager = Manager(outside.clock, elector=elector, handle_signals=handle_signals, exit_process=exit_process)
+    _add_parts(manager, settings, outside)
+    return await manager.run()
 
 
 def _client(
@@ -129,10 +151,10 @@ def _identity() -> str:
     return os.environ.get("POD_NAME") or socket.gethostname()
 
 
-def _add_parts(manager: Manager, settings: Settings, outside: _Outside) -> None:
+def _add_parts(manager: Manager, settings: Settings, outside: Outside) -> None:
     clock, metrics = outside.clock, outside.metrics
     informers = Informers(outside.reader, namespace=settings.namespace, clock=clock)
-    recorder = EventRecorder(outside.reader, CONTROLLER, _identity(), clock=clock, metrics=metrics.events)
+    recorder = EventRecorder(outside.reader, CONTROLLER, outside.identity, clock=clock, metrics=metrics.events)
     add_servers(manager, settings, metrics, informers, outside.reader, clock)
     manager.add(recorder, Stage.HTTP, name="events")
     if settings.metrics_address is not None:
@@ -143,7 +165,7 @@ def _add_parts(manager: Manager, settings: Settings, outside: _Outside) -> None:
     manager.add(_leading(settings, informers.stores, recorder, outside), Stage.LEADER, name="leading")
 
 
-def _leading(settings: Settings, stores: Stores, recorder: EventRecorder, outside: _Outside) -> "Leading":
+def _leading(settings: Settings, stores: Stores, recorder: EventRecorder, outside: Outside) -> "Leading":
     """Everything that plans and writes."""
     catalog, clock, tracer = Catalog(stores), outside.clock, outside.tracing.tracer(SERVICE_NAME)
     domain = DomainMetrics(outside.metrics.registry, publish_legacy=settings.publish_legacy_metrics)
@@ -164,7 +186,7 @@ def _leading(settings: Settings, stores: Stores, recorder: EventRecorder, outsid
         stores=stores,
         catalog=catalog,
         snapshots=Snapshots(stores, catalog),
-        engine=Engine(plan_settings(settings, traceparent=traceparent)),
+        engine=outside.engine(plan_settings(settings, traceparent=traceparent)),
         executor=executor,
         clock=clock,
         default_interval=settings.default_interval,
