@@ -244,8 +244,6 @@ class ApiServer:
     def _delete(self, route: Route, request: ApiRequest) -> ApiResponse:
         kind = route.kind
         deleted = self._deletions.delete(route, delete_options(request))
-        if kind.shelf == CRD_SHELF and not deleted.gone:
-            self._custom.terminated(kind, deleted.stored)
         if not deleted.gone or kind.strategy.answers_deleted:
             return ApiResponse(200, representation.one(kind, deleted.stored, "", self._core.clock.now()))
         details = {"name": route.name, "group": kind.group, "kind": kind.plural, "uid": deleted.stored.uid}

@@ -8,7 +8,14 @@ import msgspec
 import yaml
 
 from controller_runtime.testing.api_server.custom_strategy import CustomStrategy
-from controller_runtime.testing.api_server.refusals import FieldProblem, bad_request, invalid, unsupported_media_type
+from controller_runtime.testing.api_server.refusals import (
+    FieldProblem,
+    RefusalError,
+    bad_request,
+    invalid,
+    media_type_not_handled,
+    unsupported_media_type,
+)
 from controller_runtime.testing.api_server.registry import ResourceType
 from controller_runtime.testing.api_server.strategy import render
 from controller_runtime.testing.api_server.values import ApiRequest, Object
@@ -45,6 +52,8 @@ def decoded(body: bytes) -> Any:
         return msgspec.json.decode(body)
     except msgspec.DecodeError:
         pass
+    if body.lstrip()[:1] == b"{":
+        raise bad_request("couldn't get version/kind; json parse error: unexpected end of JSON input")
     try:
         return yaml.load(body, _YamlLoader)
     except yaml.YAMLError as error:
@@ -57,13 +66,19 @@ def decoded_object(kind: ResourceType, request: ApiRequest) -> Object:
     Raises:
         RefusalError: 400.
     """
+    if not request.body:
+        raise unsupported_media_type((*_MEDIA_TYPES[:2], "application/vnd.kubernetes.protobuf"))
     media_type = request.content_type.partition(";")[0].strip()
     if media_type and media_type not in _MEDIA_TYPES:
         raise unsupported_media_type(_MEDIA_TYPES[:2])
-    body = decoded(request.body)
+    try:
+        body = decoded(request.body)
+    except RefusalError as refusal:
+        unrecognized = f"the object provided is unrecognized (must be of type {kind.kind}): {refusal.message}"
+        raise bad_request(f"{unrecognized} ({request.body[:64].decode(errors='replace')})") from refusal
     if not isinstance(body, dict):
         raise bad_request("couldn't get version/kind; json parse error: json: cannot unmarshal into Go value")
-    _check_kind(kind, body)
+    _check_kind(kind, body, request.body[:256].decode(errors="replace"))
     if not isinstance(body.get("metadata"), dict):
         body["metadata"] = {}
     return body
@@ -75,23 +90,25 @@ def decoded_patch(kind: ResourceType, request: ApiRequest, patch_type: str | Non
     Raises:
         RefusalError: 400, or 415 for a content type this resource does not take.
     """
+    if patch_type is None:
+        raise media_type_not_handled()
     if not patch_type or (patch_type == "strategic" and kind.custom is not None):
-        accepted = [name for name in PATCHES if not (kind.custom and "strategic" in name)]
+        accepted = [name for name in PATCHES if not (kind.custom and ("strategic" in name or "cbor" in name))]
         raise unsupported_media_type(accepted)
     if patch_type == "apply":
         body = decoded(request.body)
         if not isinstance(body, dict):
             raise bad_request("error decoding YAML: it is no object")
         if not request.query.get("fieldManager"):
-            raise bad_request(
-                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
-            )
-        _check_kind(kind, body)
+            problem = FieldProblem("fieldManager", "FieldValueRequired", "Required value: is required for apply patch")
+            raise invalid("meta.k8s.io", "PatchOptions", "", [problem])
+        _check_applied_kind(kind, body)
         return body
     try:
         return msgspec.json.decode(request.body)
     except msgspec.DecodeError as error:
-        raise bad_request(f"error decoding patch: {error}") from error
+        said = "unexpected end of JSON input" if "truncated" in str(error) else str(error)
+        raise bad_request(f"error decoding patch: {said}") from error
 
 
 def check_unknown_fields(kind: ResourceType, item: Object, request: ApiRequest) -> tuple[str, ...]:
@@ -113,22 +130,59 @@ def check_unknown_fields(kind: ResourceType, item: Object, request: ApiRequest) 
     raise bad_request(f'{kind.kind} in version "{kind.resource.version}" cannot be handled as a {kind.kind}: {said}')
 
 
+_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
+
+
 def dry_run(request: ApiRequest) -> bool:
-    """Whether nothing is to be stored."""
-    return request.query.get("dryRun", "") == "All"
+    """Whether nothing is to be stored.
+
+    Raises:
+        RefusalError: 422 for a word that is not `All`.
+    """
+    asked = request.query.get("dryRun")
+    check_dry_run(_OPTIONS.get(request.method, "CreateOptions"), [asked] if asked else [])
+    return bool(asked)
 
 
-def _check_kind(kind: ResourceType, body: Object) -> None:
-    version, name = body.get("apiVersion") or "", body.get("kind") or ""
-    expected = kind.resource.api_version
-    if not name and kind.custom is not None:
-        raise bad_request("Object 'Kind' is missing in the body")
-    if name and name != kind.kind:
-        raise bad_request(
-            f'{name} in version "{version.rpartition("/")[2]}" cannot be handled as a {kind.kind}: '
-            f"converting ({name}) to ({kind.kind}): unknown conversion"
-        )
+def check_dry_run(kind: str, asked: list[str]) -> None:
+    """Refuse words that are not `All`.
+
+    Raises:
+        RefusalError: 422.
+    """
+    if any(word != "All" for word in asked):
+        said = f'Unsupported value: {render(asked)}: supported values: "All"'
+        raise invalid("meta.k8s.io", kind, "", [FieldProblem("dryRun", "FieldValueNotSupported", said)])
+
+
+def _check_applied_kind(kind: ResourceType, body: Object) -> None:
+    version, name = str(body.get("apiVersion") or ""), str(body.get("kind") or "")
+    if (version, name) != (kind.resource.api_version, kind.kind):
+        group, _, short = version.rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{short}, Kind={name}")
+
+
+def _check_kind(kind: ResourceType, body: Object, text: str) -> None:
+    version, name = str(body.get("apiVersion") or ""), str(body.get("kind") or "")
+    expected, short = kind.resource.api_version, version.rpartition("/")[2]
+    if kind.custom is not None:
+        if not name:
+            said = f"Object 'Kind' is missing in '{text}'"
+            raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {said} ({text})")
+        if name != kind.kind:
+            problem = FieldProblem("kind", "FieldValueInvalid", f"Invalid value: {render(name)}: must be {kind.kind}")
+            raise invalid(kind.group, name, str((body.get("metadata") or {}).get("name", "")), [problem])
     if version and version != expected:
+        if kind.custom is not None:
+            said = f"the API version in the data ({version}) does not match the expected API version ({expected})"
+            raise bad_request(said)
         raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({expected})"
+            f'{name} in version "{short}" cannot be handled as a {kind.kind}: no kind "{name}" is registered for '
+            f'version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+        )
+    if name and name != kind.kind:
+        package = kind.group.partition(".")[0] or "core"
+        raise bad_request(
+            f'{name} in version "{short}" cannot be handled as a {kind.kind}: '
+            f"converting (v1.{name}) to ({package}.{kind.kind}): unknown conversion"
         )

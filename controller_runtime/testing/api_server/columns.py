@@ -182,6 +182,7 @@ def _role(item: Object, now: datetime) -> str:
 
 name = Column("Name", _at("metadata", "name"))
 age = Column("Age", _since("metadata", "creationTimestamp"))
+age_of_custom = Column("Age", age.read, type="date")
 _created = Column("Created At", _at("metadata", "creationTimestamp"), type="date")
 _replicas = _at("spec", "replicas", default=1)
 _ready = _at("status", "readyReplicas", default=0)

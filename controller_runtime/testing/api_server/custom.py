@@ -10,7 +10,7 @@ from typing import Any
 
 from controller_runtime.testing.api_server.core import Core
 from controller_runtime.testing.api_server.custom_strategy import CustomStrategy, CustomVersion
-from controller_runtime.testing.api_server.deletion import DeleteOptions, Deletions
+from controller_runtime.testing.api_server.deletion import Deleted, DeleteOptions, Deletions
 from controller_runtime.testing.api_server.registry import ResourceType
 from controller_runtime.testing.api_server.routes import Route
 from controller_runtime.testing.api_server.store import Stored
@@ -30,6 +30,7 @@ class CustomResources:
         self._core = core
         self._deletions = deletions
         deletions.observers.append(self._removed)
+        deletions.special[CRD_SHELF] = self.terminate
 
     def written(self, kind: ResourceType, stored: Stored) -> None:
         """Serve a CRD's versions, and say so in its status; or, if it is being deleted, delete its objects."""
@@ -45,16 +46,31 @@ class CustomResources:
             self._core.registry.add(each)
         status = _accepted_status(stored.fields, stamp(self._core.clock.now()))
         metadata = stored.fields["metadata"]
-        finalizers = metadata.get("finalizers") or []
-        if _CLEANUP not in finalizers:
-            metadata = {**metadata, "finalizers": [*finalizers, _CLEANUP]}
-        if status != stored.fields.get("status") or metadata is not stored.fields["metadata"]:
-            fields = {**stored.fields, "status": status, "metadata": metadata}
-            self._core.store.put(kind.shelf, metadata["name"], fields)
+        if status != stored.fields.get("status"):
+            self._core.store.put(kind.shelf, metadata["name"], {**stored.fields, "status": status})
 
-    def terminated(self, kind: ResourceType, stored: Stored) -> None:
-        """A CRD was marked for deletion: delete its objects, and end it when there are none."""
-        spec = stored.fields["spec"]
+    def terminate(self, kind: ResourceType, stored: Stored, options: DeleteOptions) -> Deleted:
+        """Mark a CRD for deletion, delete its objects, and end it when there are none."""
+        if options.dry_run:
+            return Deleted(stored, gone=False)
+        spec, now = stored.fields["spec"], stamp(self._core.clock.now())
+        finalizers = [*(stored.fields["metadata"].get("finalizers") or ()), _CLEANUP]
+        metadata = {
+            **stored.fields["metadata"],
+            "deletionTimestamp": now,
+            "finalizers": list(dict.fromkeys(finalizers)),
+        }
+        status = stored.fields.get("status") or {}
+        terminating = {
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": now,
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        }
+        status = {**status, "conditions": [*(status.get("conditions") or ()), terminating]}
+        fields = {**stored.fields, "metadata": metadata, "status": status}
+        marked = self._core.store.put(kind.shelf, metadata["name"], fields)
         served = self._core.registry.of_shelf((spec["group"], spec["names"]["plural"]))
         if served is not None:
             for key in list(self._core.store.shelf(served.shelf).sorted_keys()):
@@ -64,6 +80,7 @@ class CustomResources:
                         Route(served, namespace, name), DeleteOptions(propagation_policy="Background")
                     )
         self._finish(spec["group"], spec["names"]["plural"])
+        return Deleted(marked, gone=False)
 
     def _removed(self, kind: ResourceType, key: str, last: Stored) -> None:
         if kind.shelf == CRD_SHELF:

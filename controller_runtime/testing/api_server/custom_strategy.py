@@ -9,7 +9,7 @@ from functools import cached_property
 from controller_runtime.testing.api_server.objects.merge_schema import MergeSchema
 from controller_runtime.testing.api_server.objects.schemas import StructuralSchema
 from controller_runtime.testing.api_server.refusals import FieldProblem
-from controller_runtime.testing.api_server.strategy import Moment, Strategy, keep, text
+from controller_runtime.testing.api_server.strategy import Strategy, keep, text
 from controller_runtime.testing.api_server.values import Object
 
 
@@ -31,7 +31,9 @@ class CustomVersion:
     @cached_property
     def merge_schema(self) -> MergeSchema:
         """How its lists and maps merge."""
-        return MergeSchema.from_crd(self.openapi)
+        implied = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+        properties = {**implied, **(self.openapi.get("properties") or {})}
+        return MergeSchema.from_crd({**self.openapi, "properties": properties})
 
 
 class CustomStrategy(Strategy):
@@ -42,15 +44,13 @@ class CustomStrategy(Strategy):
 
     def __init__(self, version: CustomVersion, head: Object, *, status: bool, selectable: Sequence[str]) -> None:
         readers = {path.removeprefix("."): text(*path.removeprefix(".").split(".")) for path in selectable}
-        super().__init__(
-            generation=True, status=status, selectable=readers, unconditional=False, creates_on_update=True
-        )
+        super().__init__(generation=True, status=status, selectable=readers, unconditional=False)
         self._version = version
         self._head = head
 
-    def prepare_create(self, item: Object, moment: Moment) -> None:
+    def default(self, item: Object) -> None:
         """Without status, pruned, with defaults."""
-        super().prepare_create(item, moment)
+        super().default(item)
         self._shape(item)
 
     def prepare_update(self, item: Object, old: Object, subresource: str) -> None:

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from controller_runtime.testing.api_server.bodies import decoded
+from controller_runtime.testing.api_server.admission import check_deletion
+from controller_runtime.testing.api_server.bodies import check_dry_run, decoded
 from controller_runtime.testing.api_server.core import Core
 from controller_runtime.testing.api_server.refusals import FieldProblem, bad_request, conflict, invalid
 from controller_runtime.testing.api_server.registry import ResourceType
@@ -49,6 +50,7 @@ class Deleted:
     gone: bool
 
 
+Special = Callable[[ResourceType, Stored, DeleteOptions], Deleted]
 Removed = Callable[[ResourceType, str, Stored], None]
 
 
@@ -57,6 +59,8 @@ class Deletions:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self.special: dict[tuple[str, str], Special] = {}
+        """By shelf: who begins the deletion of what is deleted in a way of its own."""
         self.observers: list[Removed] = []
         """Told of each object after it is gone: kind, key, last version."""
 
@@ -69,7 +73,11 @@ class Deletions:
         kind, key = route.kind, route.key
         stored = self._core.require(route)
         _check_options(options)
+        check_deletion(route)
         _check_preconditions(kind, stored, options)
+        special = self.special.get(kind.shelf)
+        if special is not None and not stored.fields["metadata"].get("deletionTimestamp"):
+            return special(kind, stored, options)
         if kind.shelf == ("", "namespaces") and not stored.fields["metadata"].get("deletionTimestamp"):
             return self._terminate_namespace(kind, stored, options)
         dry = bool(options.dry_run)
@@ -190,8 +198,8 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
         options = msgspec.structs.replace(options, grace_period_seconds=int(grace))
     if options.propagation_policy is None and query.get("propagationPolicy"):
         options = msgspec.structs.replace(options, propagation_policy=query["propagationPolicy"])
-    if query.get("dryRun") == "All":
-        options = msgspec.structs.replace(options, dry_run=["All"])
+    if query.get("dryRun"):
+        options = msgspec.structs.replace(options, dry_run=[query["dryRun"]])
     return options
 
 
@@ -202,6 +210,12 @@ def without_preconditions(options: DeleteOptions) -> DeleteOptions:
 
 def _check_options(options: DeleteOptions) -> None:
     policy = options.propagation_policy
+    if policy is not None and options.orphan_dependents is not None:
+        said = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
+        raise invalid(
+            "meta.k8s.io", "DeleteOptions", "", [FieldProblem("propagationPolicy", "FieldValueInvalid", said)]
+        )
+    check_dry_run("DeleteOptions", options.dry_run or [])
     if policy is not None and policy not in POLICIES:
         said = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
         problem = FieldProblem("propagationPolicy", "FieldValueNotSupported", said)

@@ -14,7 +14,7 @@ _NAMES = {
     "deprecatedCount": "count",
 }
 _BACK = {core: new for new, core in _NAMES.items()}
-_ALWAYS: Object = {
+ALWAYS: Object = {
     "source": {},
     "firstTimestamp": None,
     "lastTimestamp": None,
@@ -22,12 +22,13 @@ _ALWAYS: Object = {
     "reportingComponent": "",
     "reportingInstance": "",
 }
+"""What the encoder never leaves out."""
 
 
 def to_core(item: Object) -> Object:
     """From events.k8s.io/v1 to core/v1."""
     core = {_NAMES.get(name, name): value for name, value in item.items()}
-    return {**_ALWAYS, **core}
+    return {**ALWAYS, **core}
 
 
 def to_new(item: Object) -> Object:

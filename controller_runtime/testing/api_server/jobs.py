@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controller_runtime.testing.api_server.metadata import value_problems
 from controller_runtime.testing.api_server.pods import defaulted_template, pod_spec_problems
 from controller_runtime.testing.api_server.refusals import FieldProblem
-from controller_runtime.testing.api_server.strategy import Moment, Strategy, immutable, text
+from controller_runtime.testing.api_server.strategy import Moment, Strategy, immutable, render, text
 from controller_runtime.testing.api_server.values import Object
 
+_UID_LABEL = "batch.kubernetes.io/controller-uid"
+_NAME_LABEL = "batch.kubernetes.io/job-name"
 _IMMUTABLE = ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
 _SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates", "affinity")
 
@@ -30,10 +33,10 @@ class JobStrategy(Strategy):
             selectable={"status.successful": lambda item: successful(item) or "0"},
         )
 
-    def prepare_create(self, item: Object, moment: Moment) -> None:
-        """Defaults; selector and template labels by the Job's UID, unless the client selects by itself."""
+    def default(self, item: Object) -> None:
+        """Defaults."""
+        super().default(item)
         spec: Object = dict(item.get("spec") or {})
-        template = defaulted_template(spec.get("template") or {})
         if "completions" not in spec and "parallelism" not in spec:
             spec["completions"] = 1
         spec.setdefault("parallelism", 1)
@@ -42,25 +45,30 @@ class JobStrategy(Strategy):
         spec.setdefault("suspend", False)
         spec.setdefault("manualSelector", False)
         spec.setdefault("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
-        name, uid = item["metadata"].get("name", ""), item["metadata"]["uid"]
-        if not spec["manualSelector"]:
-            labels = {
-                **(template["metadata"].get("labels") or {}),
-                "controller-uid": uid,
-                "batch.kubernetes.io/controller-uid": uid,
-                "job-name": name,
-                "batch.kubernetes.io/job-name": name,
-            }
-            template["metadata"] = {**template["metadata"], "labels": labels}
-            spec.setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
-        spec["template"] = template
         if spec.get("podFailurePolicy"):
             spec["podFailurePolicy"] = _failure_policy(spec["podFailurePolicy"])
+        spec["template"] = defaulted_template(spec.get("template") or {})
         item["spec"] = spec
-        labels_of_template = template["metadata"].get("labels")
-        if labels_of_template and not item["metadata"].get("labels"):
-            item["metadata"] = {**item["metadata"], "labels": labels_of_template}
+
+    def prepare_create(self, item: Object, moment: Moment) -> None:
+        """Selector and template labels by the Job's UID, unless the client selects by itself."""
+        spec = dict(item["spec"])
+        if not spec["manualSelector"]:
+            template = spec["template"]
+            own = _generated_labels(item)
+            labels = {**(template["metadata"].get("labels") or {}), **own}
+            spec["template"] = {**template, "metadata": {**template["metadata"], "labels": labels}}
+            given = spec.get("selector") or {}
+            chosen = {**(given.get("matchLabels") or {}), _UID_LABEL: own[_UID_LABEL]}
+            spec["selector"] = {**given, "matchLabels": chosen}
+        item["spec"] = spec
         item["status"] = {}
+
+    def complete(self, item: Object) -> None:
+        """A Job without labels takes its template's."""
+        labels = item["spec"]["template"]["metadata"].get("labels")
+        if labels and not item["metadata"].get("labels"):
+            item["metadata"] = {**item["metadata"], "labels": labels}
 
     def prepare_update(self, item: Object, old: Object, subresource: str) -> None:
         """As plain objects, with defaults for a template that was written anew."""
@@ -76,7 +84,8 @@ class JobStrategy(Strategy):
     def validate_create(self, item: Object) -> Sequence[FieldProblem]:
         """The template's containers, and a restart policy that lets Jobs end."""
         template = item["spec"]["template"]
-        problems = pod_spec_problems(template["spec"], "spec.template.spec")
+        problems = [*_selector_problems(item), *_label_problems(template)]
+        problems += pod_spec_problems(template["spec"], "spec.template.spec")
         problems += [
             FieldProblem(
                 f"spec.{name}",
@@ -96,15 +105,10 @@ class JobStrategy(Strategy):
         if policy not in ("Never", "OnFailure"):
             where = "spec.template.spec.restartPolicy"
             if policy == "Always":
-                problems.append(
-                    FieldProblem(
-                        where,
-                        "FieldValueRequired",
-                        'Required value: valid values: "OnFailure", "Never"',
-                    )
-                )
+                said = 'Required value: valid values: "OnFailure", "Never"'
+                problems.append(FieldProblem(where, "FieldValueRequired", said))
             else:
-                said = f'Unsupported value: "{policy}": supported values: "Never", "OnFailure"'
+                said = f'Unsupported value: "{policy}": supported values: "OnFailure", "Never"'
                 problems.append(FieldProblem(where, "FieldValueNotSupported", said))
         elif item["spec"].get("podFailurePolicy") and policy != "Never":
             where = "spec.template.spec.restartPolicy"
@@ -117,7 +121,8 @@ class JobStrategy(Strategy):
         if subresource:
             return ()
         new_spec, old_spec = item["spec"], old["spec"]
-        problems = [
+        problems = [] if new_spec.get("selector") == old_spec.get("selector") else _selector_problems(item)
+        problems += [
             immutable(f"spec.{name}", new_spec.get(name))
             for name in _IMMUTABLE
             if new_spec.get(name) != old_spec.get(name)
@@ -128,8 +133,39 @@ class JobStrategy(Strategy):
         if old_spec.get("suspend") and not (old.get("status") or {}).get("startTime"):
             template, before = _unscheduled(template), _unscheduled(before)
         if template != before:
-            problems.append(immutable("spec.template", new_spec["template"]))
+            part = "spec" if template.get("spec") != before.get("spec") else "metadata"
+            problems.append(immutable(f"spec.template.{part}", new_spec["template"].get(part)))
         return problems
+
+
+def _generated_labels(item: Object) -> dict[str, str]:
+    name, uid = item["metadata"].get("name", ""), item["metadata"]["uid"]
+    return {_UID_LABEL: uid, _NAME_LABEL: name, "controller-uid": uid, "job-name": name}
+
+
+def _selector_problems(item: Object) -> list[FieldProblem]:
+    spec = item["spec"]
+    if spec.get("manualSelector"):
+        return []
+    chosen = spec["selector"].get("matchLabels") or {}
+    labels = spec["template"]["metadata"].get("labels") or {}
+    problems = []
+    if chosen != {_UID_LABEL: item["metadata"]["uid"]} or spec["selector"].get("matchExpressions"):
+        said = f"Invalid value: {render(_sorted(spec['selector']))}: `selector` not auto-generated"
+        problems.append(FieldProblem("spec.selector", "FieldValueInvalid", said))
+    if any(labels.get(key) != value for key, value in chosen.items()):
+        said = f"Invalid value: {render(dict(sorted(labels.items())))}: `selector` does not match template `labels`"
+        problems.append(FieldProblem("spec.template.metadata.labels", "FieldValueInvalid", said))
+    return problems
+
+
+def _label_problems(template: Object) -> list[FieldProblem]:
+    labels = template["metadata"].get("labels") or {}
+    return [problem for value in labels.values() for problem in value_problems("spec.template.labels", value)]
+
+
+def _sorted(selector: Object) -> Object:
+    return {**selector, "matchLabels": dict(sorted((selector.get("matchLabels") or {}).items()))}
 
 
 def _failure_policy(policy: Object) -> Object:

@@ -67,7 +67,7 @@ def list_page(core: Core, route: Route, request: ApiRequest) -> ListPage:
     query = request.query
     selection = select(route.kind, route.namespace, route.name, query)
     shelf = core.store.shelf(route.kind.shelf)
-    limit = _number(query.get("limit", ""), "limit")
+    limit = _limit(query.get("limit", ""))
     version, start = _position(core, route, request)
     state = shelf.at(version)
     if state is None:
@@ -107,7 +107,12 @@ def check_not_ahead(core: Core, text: str) -> int:
     Raises:
         RefusalError: 400 if it is no number, 504 if it is ahead.
     """
-    version = _number(text, "resourceVersion")
+    if not text.isdigit():
+        said = (
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": '
+        )
+        raise bad_request(said + "invalid syntax")
+    version = int(text)
     if version > core.store.version:
         raise too_large_version(version, core.store.version)
     return version
@@ -143,17 +148,17 @@ def _check_options(route: Route, asked: str, match: str, token: str) -> None:
         reason = "FieldValueNotSupported"
     elif match == "Exact" and asked == "0":
         said = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-    elif token and asked and asked != "0":
+    elif token and asked and asked != "0" and _decode(token):
         raise bad_request("specifying resource version is not allowed when using continue")
     if said:
         raise invalid("meta.k8s.io", "ListOptions", "", [FieldProblem(where, reason, said)])
 
 
-def _number(text: str, name: str) -> int:
+def _limit(text: str) -> int:
     if not text:
         return 0
     if not text.isdigit():
-        raise bad_request(f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax')
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return int(text)
 
 
@@ -165,4 +170,4 @@ def _decode(text: str) -> _Token:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
     except (ValueError, msgspec.DecodeError) as error:
-        raise bad_request("continue key is not valid: " + str(error)) from error
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error

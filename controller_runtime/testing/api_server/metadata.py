@@ -33,6 +33,7 @@ _VALUE_RULE = (
 _ANNOTATIONS_LIMIT = 256 * 1024
 _LABEL_NAMES = ("Namespace", "Service")
 _PATH_NAMES = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+_STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 _MAPS = ("labels", "annotations")
 _LISTS = ("ownerReferences", "finalizers", "managedFields")
@@ -62,23 +63,34 @@ def carried_over(new: Object, old: Object) -> Object:
 
 def problems(kind: str, metadata: Object) -> Iterator[FieldProblem]:
     """What is wrong with an object's metadata."""
+    prefix = metadata.get("generateName")
+    if prefix and prefix.rstrip("-."):
+        for problem in _name_problems(kind, prefix.rstrip("-.")):
+            yield FieldProblem("metadata.generateName", problem.reason, problem.text)
     yield from _name_problems(kind, metadata.get("name") or "")
     for key, value in sorted((metadata.get("labels") or {}).items()):
-        yield from _key_problems("metadata.labels", key)
-        yield from _value_problems(value)
+        yield from key_problems("metadata.labels", key)
+        yield from value_problems("metadata.labels", value)
     annotations = metadata.get("annotations") or {}
     for key in sorted(annotations):
-        yield from _key_problems("metadata.annotations", key.lower())
+        yield from key_problems("metadata.annotations", key.lower())
     if sum(len(key.encode()) + len(str(value).encode()) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT:
         said = f"Too long: may not be more than {_ANNOTATIONS_LIMIT} bytes"
         yield FieldProblem("metadata.annotations", "FieldValueTooLong", said)
     yield from _owner_problems(metadata.get("ownerReferences") or [])
+    for index, finalizer in enumerate(metadata.get("finalizers") or []):
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            said = f"Invalid value: {render(finalizer)}: name is neither a standard finalizer name nor is it fully qualified"
+            yield FieldProblem(f"metadata.finalizers[{index}]", "FieldValueInvalid", said)
 
 
 def change_problems(new: Object, old: Object) -> Iterator[FieldProblem]:
     """What may not change: the UID, and, once an object is being deleted, its finalizers may only become fewer."""
     if new.get("uid") and new["uid"] != old["uid"]:
         yield immutable("metadata.uid", new["uid"])
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        if name not in old and new.get(name) is not None:
+            yield immutable(f"metadata.{name}", new[name])
     if old.get("deletionTimestamp"):
         added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
         if added:
@@ -104,13 +116,16 @@ def _name_problems(kind: str, name: str) -> Iterator[FieldProblem]:
     said = []
     if len(name) > limit:
         said.append(f"must be no more than {limit} characters")
-    if not re.fullmatch(pattern, name):
+    if kind in _LABEL_NAMES and "." in name and re.fullmatch(_SUBDOMAIN, name):
+        said.append("must not contain dots")
+    elif not re.fullmatch(pattern, name):
         said.append(rule)
     for one in said:
         yield FieldProblem("metadata.name", "FieldValueInvalid", f"Invalid value: {render(name)}: {one}")
 
 
-def _key_problems(where: str, key: str) -> Iterator[FieldProblem]:
+def key_problems(where: str, key: str) -> Iterator[FieldProblem]:
+    """What is wrong with the key of a label, an annotation or a taint."""
     prefix, slash, name = key.rpartition("/")
     said = []
     if slash and not re.fullmatch(_SUBDOMAIN, prefix):
@@ -125,17 +140,18 @@ def _key_problems(where: str, key: str) -> Iterator[FieldProblem]:
         yield FieldProblem(where, "FieldValueInvalid", f"Invalid value: {render(key)}: {one}")
 
 
-def _value_problems(value: Any) -> Iterator[FieldProblem]:
+def value_problems(where: str, value: Any) -> Iterator[FieldProblem]:
+    """What is wrong with the value of a label."""
     text = str(value)
     if len(text) > 63:
         said = f"Invalid value: {render(text)}: must be no more than 63 bytes"
-        yield FieldProblem("metadata.labels", "FieldValueInvalid", said)
+        yield FieldProblem(where, "FieldValueInvalid", said)
     if not re.fullmatch(_VALUE, text):
-        yield FieldProblem("metadata.labels", "FieldValueInvalid", f"Invalid value: {render(text)}: {_VALUE_RULE}")
+        yield FieldProblem(where, "FieldValueInvalid", f"Invalid value: {render(text)}: {_VALUE_RULE}")
 
 
 def _owner_problems(owners: list[Object]) -> Iterator[FieldProblem]:
-    for index, owner in enumerate(owners):
+    for owner in owners:
         for name, said in (
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -143,10 +159,13 @@ def _owner_problems(owners: list[Object]) -> Iterator[FieldProblem]:
             ("uid", "must not be empty"),
         ):
             if not owner.get(name):
-                where = (
-                    f"metadata.ownerReferences[{index}].{name}" if name != "apiVersion" else "metadata.ownerReferences"
+                yield FieldProblem(
+                    f"metadata.ownerReferences.{name}", "FieldValueInvalid", f'Invalid value: "": {said}'
                 )
-                yield FieldProblem(where, "FieldValueInvalid", f'Invalid value: "": {said}')
-    if sum(1 for owner in owners if owner.get("controller")) > 1:
-        said = "Invalid value: Only one reference can have Controller set to true"
+    controllers = [f"{owner.get('kind')}/{owner.get('name')}" for owner in owners if owner.get("controller")]
+    if len(controllers) > 1:
+        said = (
+            f"Invalid value: {render(owners)}: Only one reference can have Controller set to true. "
+            f'Found "true" in references for {controllers[0]} and {controllers[1]}'
+        )
         yield FieldProblem("metadata.ownerReferences", "FieldValueInvalid", said)

@@ -17,7 +17,7 @@ from controller_runtime.testing.api_server.objects.patches import (
     merge_patch,
     strategic_merge_patch,
 )
-from controller_runtime.testing.api_server.refusals import RefusalError, bad_request, internal_error, unprocessable
+from controller_runtime.testing.api_server.refusals import RefusalError, bad_request, plain_error, unprocessable
 from controller_runtime.testing.api_server.registry import ResourceType
 from controller_runtime.testing.api_server.routes import Route
 from controller_runtime.testing.api_server.strategy import Moment
@@ -127,4 +127,4 @@ def _refusal(error: PatchError) -> RefusalError:
         return bad_request(error.message)
     if error.status == 413:
         return RefusalError(413, "RequestEntityTooLarge", f"Request entity is too large: {error.message}")
-    return internal_error(error.message)
+    return plain_error(error.message)

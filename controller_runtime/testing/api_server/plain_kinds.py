@@ -8,10 +8,30 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
+from controller_runtime.testing.api_server import event_versions
+from controller_runtime.testing.api_server.metadata import key_problems
 from controller_runtime.testing.api_server.refusals import FieldProblem
-from controller_runtime.testing.api_server.strategy import Moment, Strategy, flag, immutable, text
+from controller_runtime.testing.api_server.strategy import Moment, Strategy, flag, immutable, render, text
 from controller_runtime.testing.api_server.values import Object
 
+NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+"""Every new node gets it; the node lifecycle controller takes it away."""
+_NODE_INFO = dict.fromkeys(
+    (
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ),
+    "",
+)
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _LABEL = "field label not supported: {0}"
 
 
@@ -20,31 +40,58 @@ class _NodeStrategy(Strategy):
 
     unknown_field = _LABEL
 
-    def prepare_create(self, item: Object, moment: Moment) -> None:
+    def default(self, item: Object) -> None:
         item["spec"] = item.get("spec") or {}
-        item["status"] = item.get("status") or {}
+        item["status"] = _node_status(item.get("status") or {})
+
+    def prepare_create(self, item: Object, moment: Moment) -> None:
+        spec = item["spec"]
+        taints = list(spec.get("taints") or [])
+        if not any(
+            taint.get("key") == NOT_READY_TAINT["key"] and taint.get("effect") == "NoSchedule" for taint in taints
+        ):
+            taints.append(dict(NOT_READY_TAINT))
+        item["spec"] = {**spec, "taints": taints}
+
+    def prepare_update(self, item: Object, old: Object, subresource: str) -> None:
+        super().prepare_update(item, old, subresource)
+        if subresource == "status":
+            item["status"] = _node_status(item.get("status") or {})
 
     def validate_create(self, item: Object) -> Sequence[FieldProblem]:
         return _taint_problems(item)
 
     def validate_update(self, item: Object, old: Object, subresource: str) -> Sequence[FieldProblem]:
-        return _taint_problems(item)
+        return _taint_problems(item) * 2
+
+
+def _node_status(given: Object) -> Object:
+    """With what the encoder never leaves out."""
+    status = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {}, **given}
+    status["nodeInfo"] = {**_NODE_INFO, **status["nodeInfo"]}
+    if "conditions" in status:
+        empty = {"lastHeartbeatTime": None, "lastTransitionTime": None}
+        status["conditions"] = [{**empty, **entry} for entry in status["conditions"]]
+    return status
 
 
 def _taint_problems(item: Object) -> list[FieldProblem]:
-    """Taints are unique by key and effect."""
-    problems = []
+    """Taints have a key and an effect, and are unique by both."""
+    problems: list[FieldProblem] = []
     seen = set()
     for index, taint in enumerate(item.get("spec", {}).get("taints") or []):
         where = f"metadata.taints[{index}]"
-        if not taint.get("key"):
-            problems.append(
-                FieldProblem(f"{where}.key", "FieldValueInvalid", 'Invalid value: "": name part must be non-empty')
-            )
-        identity = (taint.get("key"), taint.get("effect"))
-        if identity in seen:
-            problems.append(FieldProblem(f"{where}", "FieldValueDuplicate", f"Duplicate value: {taint}"))
-        seen.add(identity)
+        key, effect = taint.get("key") or "", taint.get("effect") or ""
+        problems += key_problems(f"{where}.key", key)
+        if effect not in _EFFECTS:
+            known = ", ".join(render(word) for word in _EFFECTS)
+            said = f"Unsupported value: {render(effect)}: supported values: {known}"
+            problems.append(FieldProblem(f"{where}.effect", "FieldValueNotSupported", said))
+        if (key, effect) in seen:
+            shown = {"Key": key, "Value": taint.get("value", ""), "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            said = f"Duplicate value: {render(shown)}: taints must be unique by key and effect pair"
+            problems.append(FieldProblem(where, "FieldValueDuplicate", said))
+        seen.add((key, effect))
     return problems
 
 
@@ -53,10 +100,13 @@ class _NamespaceStrategy(Strategy):
 
     unknown_field = _LABEL
 
-    def prepare_create(self, item: Object, moment: Moment) -> None:
+    def default(self, item: Object) -> None:
+        super().default(item)
         name = item["metadata"].get("name", "")
         labels = {**(item["metadata"].get("labels") or {}), "kubernetes.io/metadata.name": name}
         item["metadata"] = {**item["metadata"], "labels": labels}
+
+    def prepare_create(self, item: Object, moment: Moment) -> None:
         item["spec"] = {"finalizers": ["kubernetes"]}
         item["status"] = {"phase": "Active"}
 
@@ -71,7 +121,7 @@ class _SecretStrategy(Strategy):
 
     unknown_field = _LABEL
 
-    def prepare_create(self, item: Object, moment: Moment) -> None:
+    def default(self, item: Object) -> None:
         _encode_strings(item)
         item.setdefault("type", "Opaque")
 
@@ -95,12 +145,30 @@ class _EventStrategy(Strategy):
 
     unknown_field = _LABEL
 
+    def default(self, item: Object) -> None:
+        for name, value in event_versions.ALWAYS.items():
+            item.setdefault(name, value)
+
+    def validate_create(self, item: Object) -> Sequence[FieldProblem]:
+        problems = []
+        about = (item.get("involvedObject") or {}).get("namespace") or ""
+        home = item["metadata"].get("namespace") or ""
+        if about != home and (about or home != "default"):
+            said = f"Invalid value: {render(about)}: does not match event.namespace"
+            problems.append(FieldProblem("involvedObject.namespace", "FieldValueInvalid", said))
+        if item.get("eventTime") is None and item.get("reportingComponent"):
+            problems.append(FieldProblem("eventTime", "FieldValueRequired", "Required value"))
+        return problems
+
 
 class _BudgetStrategy(Strategy):
     """Disruption budgets; the controller fills the status."""
 
-    def prepare_create(self, item: Object, moment: Moment) -> None:
+    def default(self, item: Object) -> None:
+        super().default(item)
         item["spec"] = item.get("spec") or {}
+
+    def prepare_create(self, item: Object, moment: Moment) -> None:
         item["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
 
 
@@ -109,9 +177,13 @@ class _DefinitionStrategy(Strategy):
 
     status_keeps_metadata = True
 
-    def prepare_create(self, item: Object, moment: Moment) -> None:
-        super().prepare_create(item, moment)
+    def default(self, item: Object) -> None:
+        super().default(item)
         item["spec"] = _defaulted_definition(item.get("spec") or {})
+
+    def prepare_create(self, item: Object, moment: Moment) -> None:
+        stored = [version["name"] for version in item["spec"].get("versions") or () if version.get("storage")]
+        item["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
 
     def prepare_update(self, item: Object, old: Object, subresource: str) -> None:
         super().prepare_update(item, old, subresource)

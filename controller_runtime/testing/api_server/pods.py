@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from controller_runtime.testing.api_server.refusals import FieldProblem
-from controller_runtime.testing.api_server.strategy import Moment, Strategy, flag, text
+from controller_runtime.testing.api_server.strategy import Moment, Strategy, flag, render, text
 from controller_runtime.testing.api_server.values import Object
 
 _UPDATES = (
@@ -22,6 +22,8 @@ _NOT_READY = (
     {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
     {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
 )
+_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_POLICIES = ("Always", "OnFailure", "Never")
 _RESOURCES = ("cpu", "memory")
 
 
@@ -47,14 +49,18 @@ class PodStrategy(Strategy):
             },
         )
 
+    def default(self, item: Object) -> None:
+        """Defaults of the spec."""
+        super().default(item)
+        item["spec"] = {"enableServiceLinks": True, **defaulted_pod_spec(item.get("spec") or {})}
+
     def prepare_create(self, item: Object, moment: Moment) -> None:
-        """Defaults of the spec, the tolerations every pod gets, phase Pending."""
-        spec = defaulted_pod_spec(item.get("spec") or {})
+        """What admission adds: service account, priority, the tolerations every pod gets; phase Pending."""
+        spec = dict(item["spec"])
         spec.setdefault("serviceAccountName", "default")
         spec.setdefault("serviceAccount", spec["serviceAccountName"])
         spec.setdefault("priority", 0)
         spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-        spec.setdefault("enableServiceLinks", True)
         spec["tolerations"] = _tolerations(spec.get("tolerations") or [])
         item["spec"] = spec
         item["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
@@ -69,11 +75,10 @@ class PodStrategy(Strategy):
             if owners:
                 metadata["ownerReferences"] = owners
             item["metadata"] = metadata
-            status = item.get("status") or {}
-            if "qosClass" not in status:
-                item["status"] = {**status, "qosClass": old["status"].get("qosClass")}
+            item["status"] = {"qosClass": old["status"].get("qosClass"), **_full_status(item.get("status") or {})}
         elif "spec" in item and item["spec"] != old["spec"]:
-            item["spec"] = defaulted_pod_spec(item["spec"])
+            spec = defaulted_pod_spec(item["spec"])
+            item["spec"] = {**spec, "tolerations": _tolerations(spec.get("tolerations") or [])}
 
     def validate_create(self, item: Object) -> Sequence[FieldProblem]:
         """A pod needs containers with names and images."""
@@ -116,7 +121,7 @@ def defaulted_pod_spec(given: Object) -> Object:
 
 def defaulted_template(given: Object) -> Object:
     """A pod template with defaults."""
-    metadata = {"creationTimestamp": None, **(given.get("metadata") or {})}
+    metadata = {name: value for name, value in (given.get("metadata") or {}).items() if value is not None}
     return {**given, "metadata": metadata, "spec": defaulted_pod_spec(given.get("spec") or {})}
 
 
@@ -133,6 +138,10 @@ def pod_spec_problems(spec: Object, path: str) -> list[FieldProblem]:
                 for name in ("name", "image")
                 if not container.get(name)
             ]
+    if spec.get("restartPolicy") not in _POLICIES:
+        known = ", ".join(render(word) for word in _POLICIES)
+        said = f"Unsupported value: {render(spec.get('restartPolicy'))}: supported values: {known}"
+        problems.append(FieldProblem(f"{path}.restartPolicy", "FieldValueNotSupported", said))
     return problems
 
 
@@ -161,10 +170,37 @@ def _container(given: Object) -> Object:
         "imagePullPolicy": pull,
         **given,
     }
+    if container.get("ports"):
+        container["ports"] = [{"protocol": "TCP", **entry} for entry in container["ports"]]
+    if container.get("env"):
+        container["env"] = [_environment(entry) for entry in container["env"]]
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if container.get(name):
+            container[name] = {**_PROBE, **container[name]}
     resources = container["resources"] or {}
     if resources.get("limits"):
         container["resources"] = {**resources, "requests": {**resources["limits"], **(resources.get("requests") or {})}}
     return container
+
+
+def _full_status(status: Object) -> Object:
+    """With what the encoder never leaves out."""
+    full = dict(status)
+    if full.get("conditions"):
+        full["conditions"] = [
+            {"lastProbeTime": None, "lastTransitionTime": None, **entry} for entry in full["conditions"]
+        ]
+    for name in ("containerStatuses", "initContainerStatuses"):
+        if full.get(name):
+            full[name] = [{"state": {}, "lastState": {}, **entry} for entry in full[name]]
+    return full
+
+
+def _environment(entry: Object) -> Object:
+    source = entry.get("valueFrom")
+    if not isinstance(source, dict) or "fieldRef" not in source:
+        return entry
+    return {**entry, "valueFrom": {**source, "fieldRef": {"apiVersion": "v1", **source["fieldRef"]}}}
 
 
 def _volume(given: Object) -> Object:

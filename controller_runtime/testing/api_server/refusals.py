@@ -61,7 +61,7 @@ class RefusalError(Exception):
         }
         if self.reason:
             status["reason"] = self.reason
-        if self.details:
+        if self.details is not None:
             status["details"] = self.details
         status["code"] = self.code
         return status
@@ -124,7 +124,8 @@ def invalid(group: str, kind: str, name: str, problems: Sequence[FieldProblem]) 
 
 def unprocessable(message: str, *, group: str = "", kind: str = "", name: str = "") -> RefusalError:
     """A patch that cannot be applied: a failed `test`, a missing path."""
-    return RefusalError(422, "Invalid", message, details=_details(group, kind, name))
+    details = _details(group, kind, name)
+    return RefusalError(422, "Invalid", message, details=details)
 
 
 def bad_request(message: str) -> RefusalError:
@@ -141,6 +142,11 @@ def forbidden(group: str, plural: str, name: str, why: str, causes: list[dict[st
 def unauthorized() -> RefusalError:
     """Nobody knows who is asking."""
     return RefusalError(401, "Unauthorized", "Unauthorized")
+
+
+def media_type_not_handled() -> RefusalError:
+    """A patch of a kind no resource takes."""
+    return RefusalError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
 
 
 def method_not_allowed() -> RefusalError:
@@ -166,7 +172,7 @@ def too_large_version(asked: int, current: int) -> RefusalError:
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,
     }
-    message = f"Too large resource version: {asked}, current: {current}"
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
     return RefusalError(504, "Timeout", message, details=details)
 
 
@@ -180,6 +186,11 @@ def too_many_requests(
     if retry_after:
         details["retryAfterSeconds"] = retry_after
     return RefusalError(429, "TooManyRequests", message, details=details)
+
+
+def plain_error(message: str) -> RefusalError:
+    """The server failed in a way it has no reason for."""
+    return RefusalError(500, "", message)
 
 
 def internal_error(message: str) -> RefusalError:

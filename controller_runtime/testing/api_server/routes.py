@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from controller_runtime.testing.api_server.refusals import no_such_resource, page_not_found
+from controller_runtime.testing.api_server.refusals import no_such_resource, not_found, page_not_found
 from controller_runtime.testing.api_server.registry import Registry, ResourceType
 
 
@@ -46,7 +46,7 @@ def find_route(registry: Registry, path: str) -> Route:
             raise page_not_found()
     kind = registry.find(group, version, rest[0])
     if kind is None or len(rest) > 3:
-        raise no_such_resource() if group == "" or _is_builtin(registry, group, version) else page_not_found()
+        raise no_such_resource() if _is_builtin(registry, group) else page_not_found()
     if bool(namespace) and not kind.resource.namespaced:
         raise no_such_resource()
     name = rest[1] if len(rest) > 1 else ""
@@ -54,9 +54,9 @@ def find_route(registry: Registry, path: str) -> Route:
     if name and kind.resource.namespaced and not namespace:
         raise no_such_resource()
     if subresource and subresource not in kind.subresources:
-        raise page_not_found() if kind.custom else no_such_resource()
+        raise not_found(kind.group, kind.plural, name) if kind.custom else no_such_resource()
     return Route(kind, namespace, name, subresource)
 
 
-def _is_builtin(registry: Registry, group: str, version: str) -> bool:
-    return any(kind.custom is None and (kind.group, kind.resource.version) == (group, version) for kind in registry)
+def _is_builtin(registry: Registry, group: str) -> bool:
+    return any(kind.custom is None and kind.group == group for kind in registry)

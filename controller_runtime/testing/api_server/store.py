@@ -179,6 +179,7 @@ class Store:
     def __init__(self, *, window: int = 10_000) -> None:
         self.version = 1
         self._window = window
+        self._forgotten = 0
         self._shelves: dict[ShelfKey, Shelf] = {}
 
     def shelf(self, key: ShelfKey) -> Shelf:
@@ -186,6 +187,7 @@ class Store:
         shelf = self._shelves.get(key)
         if shelf is None:
             shelf = self._shelves[key] = Shelf(self._window)
+            shelf.forgotten = self._forgotten
         return shelf
 
     def shelves(self) -> Iterator[tuple[ShelfKey, Shelf]]:
@@ -210,6 +212,8 @@ class Store:
 
     def forget(self, shelf_key: ShelfKey | None = None) -> None:
         """Compact one resource's past, or everything's."""
+        if shelf_key is None:
+            self._forgotten = self.version
         for key, shelf in self.shelves():
             if shelf_key is None or key == shelf_key:
                 shelf.forget(self.version)

@@ -95,10 +95,13 @@ class Strategy:
         self.answers_deleted = answers_deleted
         """A deletion answers the object instead of a `Status`."""
 
-    def prepare_create(self, item: Object, moment: Moment) -> None:
-        """Set defaults and drop what a client may not set."""
+    def default(self, item: Object) -> None:
+        """Drop what a client may not set on creation, and set defaults; the client owns them."""
         if self.status:
             item.pop("status", None)
+
+    def prepare_create(self, item: Object, moment: Moment) -> None:
+        """Set what the server sets in a new object; nobody owns it."""
 
     def prepare_update(self, item: Object, old: Object, subresource: str) -> None:
         """Undo what this way of writing may not change, and set defaults."""
@@ -122,6 +125,9 @@ class Strategy:
     def validate_update(self, item: Object, old: Object, subresource: str) -> Sequence[FieldProblem]:
         """What is wrong with a change."""
         return ()
+
+    def complete(self, item: Object) -> None:
+        """What is added to a new object that was found valid."""
 
     def grace_seconds(self, item: Object, asked: int | None) -> int | None:
         """Seconds of grace a deletion gives; None for kinds without graceful deletion."""

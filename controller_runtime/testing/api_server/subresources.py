@@ -82,7 +82,7 @@ class Subresources:
         if route.kind.kind == "TokenReview":
             user = self._tokens.user(str(spec.get("token", "")))
             if user is None:
-                return {**review, "status": {"user": {}, "error": "[invalid bearer token]"}}
+                return {**review, "status": {"user": {}, "error": "invalid bearer token"}}
             known = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
             audiences = spec.get("audiences") or ["https://kubernetes.default.svc"]
             return {**review, "status": {"authenticated": True, "user": known, "audiences": audiences}}
@@ -94,6 +94,15 @@ class Subresources:
     # --- eviction ---------------------------------------------------------------------------------------------------
 
     def _evict(self, route: Route, stored: Stored, body: Object, request: ApiRequest) -> Object:
+        version, word = str(body.get("apiVersion") or "policy/v1"), str(body.get("kind") or "Eviction")
+        if word != "Eviction":
+            said = (
+                f'{word} in version "{version.rpartition("/")[2]}" cannot be handled as a Eviction: no kind "{word}" is '
+                f'registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+            )
+            raise bad_request(said)
+        if (body.get("metadata") or {}).get("name") not in (None, "", route.name):
+            raise bad_request("name in URL does not match name in Eviction object")
         try:
             options = msgspec.convert(body.get("deleteOptions") or {}, DeleteOptions)
         except msgspec.ValidationError as error:
@@ -157,9 +166,6 @@ class Subresources:
         if pod["spec"].get("nodeName"):
             why = f'pod {route.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
             raise conflict("", word, route.name, why)
-        metadata = dict(pod["metadata"])
-        if metadata.get("generation"):
-            metadata["generation"] += 1
         scheduled = {
             "type": "PodScheduled",
             "status": "True",
@@ -170,7 +176,6 @@ class Subresources:
         others = [entry for entry in status.get("conditions") or () if entry.get("type") != "PodScheduled"]
         fields = {
             **pod,
-            "metadata": metadata,
             "spec": {**pod["spec"], "nodeName": node},
             "status": {**status, "conditions": [*others, scheduled]},
         }

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from controller_runtime.testing.api_server import json_path
-from controller_runtime.testing.api_server.columns import COLUMNS, Column, age, human_duration, name
+from controller_runtime.testing.api_server.columns import COLUMNS, Column, age, age_of_custom, human_duration, name
 from controller_runtime.testing.api_server.registry import ResourceType
 from controller_runtime.testing.api_server.store import Stored
 from controller_runtime.testing.api_server.values import Object
@@ -51,7 +51,7 @@ def _columns(kind: ResourceType) -> Sequence[Column]:
     if kind.custom is None:
         return COLUMNS.get(kind.kind, (name, age))
     if not kind.custom.columns:
-        return (name, age)
+        return (name, age_of_custom)
     return (name, *(_custom_column(column) for column in kind.custom.columns))
 
 

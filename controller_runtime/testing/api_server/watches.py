@@ -12,8 +12,14 @@ from collections.abc import Callable
 import msgspec
 
 from controller_runtime.testing.api_server.core import Core, encoded
-from controller_runtime.testing.api_server.lists import check_not_ahead
-from controller_runtime.testing.api_server.refusals import FieldProblem, RefusalError, bad_request, expired, invalid
+from controller_runtime.testing.api_server.refusals import (
+    FieldProblem,
+    RefusalError,
+    expired,
+    invalid,
+    plain_error,
+    too_large_version,
+)
 from controller_runtime.testing.api_server.routes import Route
 from controller_runtime.testing.api_server.selection import Selection, select
 from controller_runtime.testing.api_server.store import Event, Shelf, Stored
@@ -121,10 +127,11 @@ class Watch:
         match = query.get("resourceVersionMatch", "")
         _check_options(initial, match)
         if asked and not asked.isdigit():
-            raise bad_request(f'Invalid value: "{asked}": strconv.ParseUint: parsing "{asked}": invalid syntax')
+            said = f'resourceVersion: Invalid value: "{asked}": strconv.ParseUint: parsing "{asked}": invalid syntax'
+            raise plain_error(said)
         if initial == "true" or (initial == "" and asked in ("", "0")):
-            if initial == "true" and asked:
-                check_not_ahead(self._core, asked)
+            if initial == "true" and asked and int(asked) > self._core.store.version:
+                return self._refuse(too_large_version(int(asked), self._core.store.version))
             self._send_state()
             if initial == "true" and self._bookmarks:
                 self._pending.append(self._bookmark(self._core.store.version, end_of_state=True))
@@ -132,11 +139,14 @@ class Watch:
         version = int(asked) if asked else self._core.store.version
         position = self._shelf.position_of(version)
         if position is None:
-            refusal = expired(f"too old resource version: {version} ({self._shelf.forgotten})")
-            self._pending.append(_line("ERROR", msgspec.json.encode(refusal.status())))
-            self._over = True
-            return self._shelf.end
+            return self._refuse(expired(f"too old resource version: {version} ({self._shelf.forgotten})"))
         return position
+
+    def _refuse(self, refusal: RefusalError) -> int:
+        """Once the options are read, a watch is refused by an event."""
+        self._pending.append(_line("ERROR", msgspec.json.encode(refusal.status())))
+        self._over = True
+        return self._shelf.end
 
     def _send_state(self) -> None:
         for key in self._shelf.sorted_keys():
@@ -183,19 +193,19 @@ class Watch:
 
 
 def _check_options(initial: str, match: str) -> None:
-    problem: FieldProblem | None = None
+    where, problems = "resourceVersionMatch", []
     if initial and match != "NotOlderThan":
         said = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        problem = FieldProblem("resourceVersionMatch", "FieldValueForbidden", said)
+        problems.append(FieldProblem(where, "FieldValueForbidden", said))
     elif match and not initial:
         said = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        problem = FieldProblem("resourceVersionMatch", "FieldValueForbidden", said)
-    if problem is not None:
-        raise invalid("meta.k8s.io", "ListOptions", "", [problem])
+        problems.append(FieldProblem(where, "FieldValueForbidden", said))
+    if match not in ("", "NotOlderThan"):
+        said = f'Unsupported value: "{match}": supported values: "NotOlderThan"'
+        problems.append(FieldProblem(where, "FieldValueNotSupported", said))
+    if problems:
+        raise invalid("meta.k8s.io", "ListOptions", "", problems)
 
 
 def _line(kind: str, item: bytes) -> bytes:
     return b'{"type":"' + kind.encode() + b'","object":' + item + b"}\n"
-
-
-__all__ = ["BOOKMARK_SECONDS", "RefusalError", "Watch"]

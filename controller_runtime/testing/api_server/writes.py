@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from controller_runtime.testing.api_server import admission
 from controller_runtime.testing.api_server import metadata as meta
 from controller_runtime.testing.api_server.bodies import (
     PATCHES,
@@ -28,10 +29,9 @@ from controller_runtime.testing.api_server.refusals import (
     already_exists,
     bad_request,
     conflict,
-    forbidden,
-    internal_error,
     invalid,
     not_found,
+    plain_error,
 )
 from controller_runtime.testing.api_server.registry import ResourceType
 from controller_runtime.testing.api_server.routes import Route
@@ -73,9 +73,10 @@ class Writes:
         moment = core.moment(request.user)
         item = kind.to_stored({name: value for name, value in body.items() if name not in ("apiVersion", "kind")})
         metadata = dict(item.get("metadata") or {})
-        self._check_namespace(route, metadata)
+        admission.check_namespace(self._core, route, metadata)
+        admission.check_service_account(self._core, route, item)
         if metadata.get("resourceVersion") and not applied:
-            raise internal_error("resourceVersion should not be set on objects to be created")
+            raise plain_error("resourceVersion should not be set on objects to be created")
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = core.generated_name(str(metadata["generateName"]))
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink", "resourceVersion"):
@@ -87,6 +88,9 @@ class Writes:
             metadata["namespace"] = route.namespace
         item["metadata"] = meta.tidy(metadata)
         warnings = check_unknown_fields(kind, item, request)
+        kind.strategy.default(item)
+        if not applied:
+            item = self._ownership.after_write(kind, None, item, request, moment, subresource="")
         kind.strategy.prepare_create(item, moment)
         found = [*meta.problems(kind.kind, item["metadata"]), *kind.strategy.validate_create(item)]
         name = item["metadata"].get("name", "")
@@ -95,28 +99,8 @@ class Writes:
         named = Route(kind, route.namespace, name)
         if core.find(kind, named.key) is not None:
             raise already_exists(kind.group, kind.plural, name)
-        if not applied:
-            item = self._ownership.after_write(kind, None, item, request, moment, subresource="")
+        kind.strategy.complete(item)
         return Written(self._store(named, item, request), created=True, warnings=warnings)
-
-    def _check_namespace(self, route: Route, metadata: Mapping[str, Any]) -> None:
-        """The namespace of body and path agree, and it is there to take new objects."""
-        if not route.kind.resource.namespaced:
-            return
-        if metadata.get("namespace") not in (None, "", route.namespace):
-            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-        kind = self._core.registry.find("", "v1", "namespaces")
-        stored = self._core.find(kind, route.namespace) if kind else None
-        if stored is None:
-            raise not_found("", "namespaces", route.namespace)
-        if stored.fields["metadata"].get("deletionTimestamp"):
-            why = f"unable to create new content in namespace {route.namespace} because it is being terminated"
-            cause = {
-                "reason": "NamespaceTerminating",
-                "message": f"namespace {route.namespace} is being terminated",
-                "field": "metadata.namespace",
-            }
-            raise forbidden(route.kind.group, route.kind.plural, str(metadata.get("name", "")), why, [cause])
 
     # --- change -----------------------------------------------------------------------------------------------------
 
@@ -124,6 +108,9 @@ class Writes:
         """PUT an object or its subresource."""
         kind = route.kind
         body = decoded_object(kind, request)
+        if not body["metadata"].get("name"):
+            said = f"the name of the object ({route.name} based on URL) was undeterminable: name must be provided"
+            raise bad_request(said)
         self._check_names(route, body)
         old = self._core.find(kind, route.key)
         if old is None:
@@ -141,7 +128,8 @@ class Writes:
                     "FieldValueInvalid",
                     "Invalid value: 0: must be specified for an update",
                 )
-                raise invalid(kind.group, kind.kind, route.name, [problem])
+                # The real server names the plural here.
+                raise invalid(kind.group, kind.plural, route.name, [problem])
         elif metadata["resourceVersion"] != str(old.version):
             raise conflict(kind.group, kind.plural, route.name, MODIFIED)
         return self._change(route, old, item, request)
@@ -161,9 +149,10 @@ class Writes:
         self._check_names(route, after)
         item = kind.to_stored({name: value for name, value in after.items() if name not in ("apiVersion", "kind")})
         version = item["metadata"].get("resourceVersion")
+        if version and not str(version).isdigit():
+            raise plain_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
         if version and version != str(old.version):
             raise conflict(kind.group, kind.plural, route.name, MODIFIED)
-        _check_uid(route, item["metadata"], old)
         return self._change(route, old, item, request)
 
     def _apply(self, route: Route, old: Stored | None, applied: Object, request: ApiRequest) -> Written:
@@ -186,7 +175,6 @@ class Writes:
         item = kind.to_stored({name: value for name, value in merged.items() if name not in ("apiVersion", "kind")})
         if metadata.get("resourceVersion") and metadata["resourceVersion"] != str(old.version):
             raise conflict(kind.group, kind.plural, route.name, MODIFIED)
-        _check_uid(route, metadata, old)
         return self._change(route, old, item, request, applied=True)
 
     def _check_names(self, route: Route, body: Object) -> None:
@@ -209,6 +197,8 @@ class Writes:
         before = old.fields
         found = list(meta.change_problems(item["metadata"], before["metadata"]))
         if found:
+            # The real server checks twice, and its causes show it.
+            found += found
             raise invalid(kind.group, kind.kind, route.name, found)
         item["metadata"] = meta.carried_over(item["metadata"], before["metadata"])
         if kind.resource.namespaced:
@@ -244,7 +234,6 @@ class Writes:
         observer = self.observers.get(route.kind.shelf)
         if observer is not None:
             observer(route.kind, stored)
-            stored = self._core.find(route.kind, route.key) or stored
         return stored
 
 

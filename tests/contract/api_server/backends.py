@@ -67,6 +67,9 @@ class Events(Protocol):
     async def next(self) -> Object | None:
         """The next event; None at the end of the stream."""
 
+    def close(self) -> None:
+        """End it."""
+
 
 class Backend(Protocol):
     """A server."""
@@ -142,6 +145,9 @@ class _WatchEvents(_Lines):
     async def chunk(self) -> bytes:
         return await self._watch.chunk()
 
+    def close(self) -> None:
+        self._watch.close()
+
 
 class OverHttp:
     """A server behind a URL."""
@@ -183,6 +189,9 @@ class _HttpEvents(_Lines):
     async def chunk(self) -> bytes:
         return await self._answer.content.readany()
 
+    def close(self) -> None:
+        self._answer.close()
+
 
 @dataclass(frozen=True)
 class Api:
@@ -190,6 +199,7 @@ class Api:
 
     backend: Backend
     namespace: str
+    opened: list[Events] = field(default_factory=list)
 
     async def call(
         self,
@@ -233,6 +243,7 @@ class Api:
     async def watch(self, path: str, **query: str) -> Events:
         opened = await self.backend.open(path, _parameters(query))
         assert not isinstance(opened, Answer), opened
+        self.opened.append(opened)
         return opened
 
     async def made(self, path: str, item: Object) -> Answer:
@@ -301,4 +312,6 @@ async def own_namespace(backend: Backend) -> AsyncIterator[Api]:
     try:
         yield api
     finally:
+        for events in api.opened:
+            events.close()
         await api.delete(f"/api/v1/namespaces/{name}")

@@ -84,6 +84,12 @@ def _widget(group: str, **spec: Any) -> dict[str, Any]:
 
 
 async def test_a_definition_is_established(api: Api, group: str, widgets: str) -> None:
+
+    async def is_established() -> bool:
+        found = (await api.get(f"{CRDS}/widgets.{group}")).body["status"].get("conditions") or ()
+        return len(found) > 1
+
+    await api.until(is_established)
     definition = await api.get(f"{CRDS}/widgets.{group}")
     status = definition.body["status"]
     assert {entry["type"]: entry["status"] for entry in status["conditions"]} == {
@@ -92,9 +98,7 @@ async def test_a_definition_is_established(api: Api, group: str, widgets: str) -
     }
     assert status["storedVersions"] == ["v1"]
     assert status["acceptedNames"]["listKind"] == "WidgetList"
-    assert definition.body["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"] or (
-        "finalizers" not in definition.body["metadata"]
-    )
+    assert "finalizers" not in definition.body["metadata"], "that comes with the deletion"
 
 
 async def test_defaults_are_set_and_unknown_fields_pruned(api: Api, group: str, widgets: str) -> None:
@@ -182,6 +186,8 @@ async def test_a_replacement_needs_a_version(api: Api, group: str, widgets: str)
     refused = await api.put(f"{widgets}/a", _widget(group, size=2))
     assert refused.status == 422
     assert refused.causes == [("FieldValueInvalid", "metadata.resourceVersion")]
+    new = await api.put(f"{widgets}/b", {**_widget(group), "metadata": {"name": "b"}})
+    assert (new.status, new.reason) == (404, "NotFound"), "and creates nothing"
 
 
 async def test_items_of_a_list_carry_their_kind(api: Api, group: str, widgets: str) -> None:
@@ -228,7 +234,9 @@ async def test_discovery_names_it(api: Api, group: str, widgets: str) -> None:
 async def test_a_definition_takes_its_objects_along(api: Api, group: str) -> None:
     path = await _serve(api, group, _definition(group))
     await api.made(path, {**_widget(group), "metadata": {"name": "a", "finalizers": ["example.com/hold"]}})
-    await api.delete(f"{CRDS}/widgets.{group}")
+    ending = await api.delete(f"{CRDS}/widgets.{group}")
+    assert ending.body["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    assert ending.body["status"]["conditions"][-1]["type"] == "Terminating"
 
     async def is_ending() -> bool:
         return "deletionTimestamp" in (await api.get(f"{path}/a")).body["metadata"]
@@ -241,3 +249,17 @@ async def test_a_definition_takes_its_objects_along(api: Api, group: str) -> Non
     assert (await api.get(f"{CRDS}/widgets.{group}")).status == 200
     await api.merge(f"{path}/a", {"metadata": {"finalizers": None}})
     await api.until(is_gone)
+
+
+async def test_the_kind_is_checked(api: Api, group: str, widgets: str) -> None:
+    refused = await api.post(widgets, {**_widget(group), "kind": "Gadget"})
+    assert (refused.status, refused.reason) == (422, "Invalid")
+    assert refused.message == f'Gadget.{group} "a" is invalid: kind: Invalid value: "Gadget": must be Widget'
+
+
+async def test_an_apply_of_an_unknown_field_is_refused_if_strict(api: Api, group: str, widgets: str) -> None:
+    refused = await api.apply(f"{widgets}/a", _widget(group, zz=1), manager="me", fieldValidation="Strict")
+    assert refused.status == 500
+    assert refused.message == (
+        f"failed to create typed patch object (/a; {group}/v1, Kind=Widget): .spec.zz: field not declared in schema"
+    )

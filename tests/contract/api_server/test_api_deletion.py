@@ -71,7 +71,7 @@ async def test_no_finalizer_is_added_once_the_end_has_begun(api: Api) -> None:
         api.config_maps("a"), {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}}
     )
     assert (refused.status, refused.reason) == (422, "Invalid")
-    assert refused.causes == [("FieldValueForbidden", "metadata.finalizers")]
+    assert refused.causes == [("FieldValueForbidden", "metadata.finalizers")] * 2, "it is checked twice"
     assert refused.message.endswith(
         "Forbidden: no new finalizers can be added if the object is being deleted, "
         'found new finalizers []string{"example.com/more"}'
@@ -174,3 +174,16 @@ async def test_a_namespace_ends_with_its_contents(api: Api) -> None:
     await api.until(is_ending)
     await api.merge(f"{path}/a", {"metadata": {"finalizers": None}})
     await api.until(is_gone)
+
+
+async def test_some_namespaces_stay(api: Api) -> None:
+    refused = await api.delete("/api/v1/namespaces/kube-system")
+    assert (refused.status, refused.reason) == (403, "Forbidden")
+    assert refused.message == 'namespaces "kube-system" is forbidden: this namespace may not be deleted'
+
+
+async def test_two_ways_to_say_orphan_do_not_go_together(api: Api) -> None:
+    await _map(api)
+    refused = await api.delete(api.config_maps("a"), {"propagationPolicy": "Orphan", "orphanDependents": True})
+    assert (refused.status, refused.reason) == (422, "Invalid")
+    assert refused.causes == [("FieldValueInvalid", "propagationPolicy")]

@@ -93,7 +93,7 @@ async def test_the_future_is_504(api: Api) -> None:
     asked = "9000000000000"
     refused = await api.get(api.config_maps(), resourceVersion=asked, resourceVersionMatch="NotOlderThan")
     assert (refused.status, refused.reason) == (504, "Timeout")
-    assert refused.message.startswith(f"Too large resource version: {asked}, current: ")
+    assert refused.message.startswith(f"Timeout: Too large resource version: {asked}, current: ")
     assert refused.causes == [("ResourceVersionTooLarge", "")]
     assert refused.headers["retry-after"] == "1"
 

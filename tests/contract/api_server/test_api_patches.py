@@ -89,14 +89,17 @@ async def test_a_merge_patch_with_an_old_version_is_409(api: Api) -> None:
     assert "the object has been modified" in refused.message
 
 
-async def test_a_merge_patch_with_another_uid_is_409(api: Api, node: str) -> None:
+async def test_a_merge_patch_with_another_uid_is_422(api: Api, node: str) -> None:
     """The precondition of the executor's node writes."""
     patch = {"metadata": {"uid": "00000000-0000-4000-8000-000000000000", "labels": {"b": "2"}}}
     refused = await api.merge(node, patch)
-    assert (refused.status, refused.reason) == (409, "Conflict")
-    assert "Precondition failed: UID in precondition: 00000000-0000-4000-8000-000000000000" in refused.message
+    assert (refused.status, refused.reason) == (422, "Invalid")
+    assert refused.causes == [("FieldValueInvalid", "metadata.uid")] * 2
+    assert refused.message.endswith(
+        'is invalid: metadata.uid: Invalid value: "00000000-0000-4000-8000-000000000000": field is immutable'
+    )
     status = await api.strategic(f"{node}/status", patch)
-    assert (status.status, status.reason) == (409, "Conflict")
+    assert (status.status, status.causes) == (422, [("FieldValueInvalid", "metadata.uid")] * 2)
     live = await api.get(node)
     assert live.body["metadata"]["labels"] == {"a": "1"}
     taken = await api.merge(node, {"metadata": {"uid": live.uid, "labels": {"b": "2"}}})
@@ -137,15 +140,25 @@ async def test_nodes_and_pods_have_no_two_same_taints(api: Api, node: str) -> No
     taint = {"key": "k", "effect": "NoSchedule"}
     refused = await api.merge(node, {"spec": {"taints": [taint, taint]}})
     assert (refused.status, refused.reason) == (422, "Invalid")
-    assert refused.causes[0][0] == "FieldValueDuplicate"
+    assert refused.causes == [("FieldValueDuplicate", "metadata.taints[1]")] * 2
+
+
+async def test_a_new_node_is_not_ready(api: Api) -> None:
+    name = f"claims-{secrets.token_hex(4)}"
+    made = await api.post(NODES, {"metadata": {"name": name}})
+    assert made.body["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+    assert made.body["status"]["nodeInfo"]["kubeletVersion"] == ""
+    await api.delete(f"{NODES}/{name}")
 
 
 async def test_an_apply_needs_a_manager(api: Api) -> None:
     item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": "1"}}
     refused = await api.call("PATCH", api.config_maps("a"), item, content_type="application/apply-patch+yaml")
-    assert refused.status == 422 or refused.status == 400
-    assert "fieldManager" in refused.message
-    assert "is required for apply patch" in refused.message
+    assert (refused.status, refused.reason) == (422, "Invalid")
+    assert refused.causes == [("FieldValueRequired", "fieldManager")]
+    assert refused.message == (
+        'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+    )
 
 
 async def test_an_apply_creates_and_says_so(api: Api) -> None:

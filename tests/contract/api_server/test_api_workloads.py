@@ -62,8 +62,8 @@ async def test_a_jobs_template_does_not_change(api: Api) -> None:
         api.jobs("a"), {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "other"}]}}}}
     )
     assert (refused.status, refused.reason) == (422, "Invalid")
-    assert refused.causes == [("FieldValueInvalid", "spec.template")]
-    assert refused.message.startswith('Job.batch "a" is invalid: spec.template: Invalid value: ')
+    assert refused.causes == [("FieldValueInvalid", "spec.template.spec")]
+    assert refused.message.startswith('Job.batch "a" is invalid: spec.template.spec: Invalid value: ')
     assert refused.message.endswith("field is immutable")
 
 
@@ -153,7 +153,9 @@ async def test_a_pod_is_bound_once(api: Api) -> None:
     target = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "nowhere"}}
     bound = await api.post(api.pods("a", "binding"), target)
     assert (bound.status, bound.body["status"]) == (201, "Success")
-    assert (await api.get(api.pods("a"))).body["spec"]["nodeName"] == "nowhere"
+    live = await api.get(api.pods("a"))
+    assert live.body["spec"]["nodeName"] == "nowhere"
+    assert live.body["metadata"]["generation"] == 1, "a binding is no new generation"
     refused = await api.post(api.pods("a", "binding"), target)
     assert (refused.status, refused.reason) == (409, "Conflict")
     assert refused.message == (
@@ -323,3 +325,41 @@ async def test_a_token_of_a_service_account_is_known(api: Api) -> None:
 async def test_a_server_is_healthy(api: Api, path: str) -> None:
     answer = await api.get(path)
     assert (answer.status, answer.body) == (200, "ok")
+
+
+async def test_a_job_does_not_choose_its_selector(api: Api) -> None:
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+    refused = await api.post(api.jobs(), {"metadata": {"name": "a"}, "spec": spec})
+    assert (refused.status, refused.reason) == (422, "Invalid")
+    assert refused.causes == [
+        ("FieldValueInvalid", "spec.selector"),
+        ("FieldValueInvalid", "spec.template.metadata.labels"),
+    ]
+
+
+async def test_a_jobs_name_fits_into_a_label(api: Api) -> None:
+    refused = await api.post(api.jobs(), {"metadata": {"name": "q" * 64}, "spec": {"template": TEMPLATE}})
+    assert refused.causes == [("FieldValueInvalid", "spec.template.labels")] * 2
+
+
+async def test_a_pod_needs_its_service_account(api: Api) -> None:
+    pod = {"metadata": {"name": "a"}, "spec": {"serviceAccountName": "nobody", "containers": [CONTAINER]}}
+    refused = await api.post(api.pods(), pod)
+    assert (refused.status, refused.reason) == (403, "Forbidden")
+    assert refused.message == (
+        f'pods "a" is forbidden: error looking up service account {api.namespace}/nobody: serviceaccount "nobody" not found'
+    )
+
+
+async def test_an_eviction_names_its_pod(api: Api) -> None:
+    await _running(api)
+    refused = await api.post(api.pods("a", "eviction"), _eviction("other"))
+    assert (refused.status, refused.message) == (400, "name in URL does not match name in Eviction object")
+    await api.delete(api.pods("a"), {"gracePeriodSeconds": 0})
+
+
+async def test_an_event_lives_where_it_is_about(api: Api) -> None:
+    root = f"/api/v1/namespaces/{api.namespace}/events"
+    refused = await api.post(root, {"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p"}})
+    assert (refused.status, refused.reason) == (422, "Invalid")
+    assert ("FieldValueInvalid", "involvedObject.namespace") in refused.causes

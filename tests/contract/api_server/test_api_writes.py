@@ -184,13 +184,45 @@ async def test_what_only_the_server_sets_stays(api: Api) -> None:
     changed = await api.merge(
         api.config_maps("a"),
         {
-            "metadata": {"creationTimestamp": "2001-01-01T00:00:00Z", "deletionTimestamp": "2001-01-01T00:00:00Z"},
+            "metadata": {"creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7},
             "data": {"k": "v"},
         },
     )
     assert changed.status == 200
     assert changed.body["metadata"]["creationTimestamp"] == made.body["metadata"]["creationTimestamp"]
-    assert "deletionTimestamp" not in changed.body["metadata"]
+    assert "generation" not in changed.body["metadata"]
+    refused = await api.merge(api.config_maps("a"), {"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}})
+    assert refused.status == 422
+    assert refused.causes == [("FieldValueInvalid", "metadata.deletionTimestamp")] * 2
+
+
+async def test_a_replacement_names_its_object(api: Api) -> None:
+    await api.made(api.config_maps(), _map("a"))
+    refused = await api.put(api.config_maps("a"), {"data": {"k": "v"}})
+    assert (refused.status, refused.message) == (
+        400,
+        "the name of the object (a based on URL) was undeterminable: name must be provided",
+    )
+
+
+async def test_a_finalizer_has_a_form(api: Api) -> None:
+    refused = await api.post(api.config_maps(), {"metadata": {"name": "a", "finalizers": ["bare"]}})
+    assert refused.status == 422
+    assert refused.causes == [("FieldValueInvalid", "metadata.finalizers[0]")]
+
+
+async def test_owners_are_whole_and_one_controls(api: Api) -> None:
+    whole = {"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "1", "controller": True}
+    metadata = {"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x"}]}
+    refused = await api.post(api.config_maps(), {"metadata": metadata})
+    assert refused.causes == [("FieldValueInvalid", "metadata.ownerReferences.uid")]
+    both = await api.post(
+        api.config_maps(), {"metadata": {"name": "a", "ownerReferences": [whole, {**whole, "uid": "2"}]}}
+    )
+    assert both.causes == [("FieldValueInvalid", "metadata.ownerReferences")]
+    assert both.message.endswith(
+        'Only one reference can have Controller set to true. Found "true" in references for Pod/x and Pod/x'
+    )
 
 
 async def test_a_dry_run_answers_and_stores_nothing(api: Api) -> None:
