@@ -6,6 +6,7 @@ replaces this one, carries nothing of it.
 
 import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -70,11 +71,85 @@ def operator(
     os.execv(sys.executable, arguments)
 
 
+class OutputFormat(StrEnum):
+    """What comes out on standard output."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def simulate(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            help="Manifests with NodeWrights and DeploymentPolicies; - is standard input.", metavar="FILE..."
+        ),
+    ],
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            help="So many nodes, with the labels that the manifests select; 20 unless given.", show_default=False
+        ),
+    ] = None,
+    nodes_from: Annotated[
+        Path | None,
+        typer.Option(help="Nodes as `kubectl get nodes -o json` has them; - is standard input.", show_default=False),
+    ] = None,
+    fail: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What goes wrong: package=drivers,node=node-0003:fail=1. Repeatable.",
+            show_default=False,
+            metavar="RULE",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Decides durations, names and luck; the same seed gives the same rollout.")
+    ] = 0,
+    duration: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How long a stage takes: apply=30s-90s. Repeatable.", show_default=False, metavar="STAGE=LOW[-HIGH]"
+        ),
+    ] = None,
+    within_hours: Annotated[
+        float | None, typer.Option(help="End after so many virtual hours in any case.", show_default=False)
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page that draws the rollout.", show_default=False)
+    ] = None,
+    output: Annotated[OutputFormat, typer.Option("--output", "-o", help="What to print.")] = OutputFormat.TEXT,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the operator's log, too.")] = False,
+) -> None:
+    """Show what manifests would do, without a cluster: the real operator, simulated nodes, a fast clock.
+
+    Exit code 0: every node is complete; 1: something failed, or a manifest is faulty; 2: usage.
+
+    Example: nodewright simulate deploy/samples/demo.yaml --nodes 50 --fail 'package=drivers,node=node-0007:fail=1'
+    """
+    from nodewright.cli import simulate as command
+
+    options = command.Options(
+        files=files,
+        nodes=nodes,
+        nodes_from=nodes_from,
+        fail=fail or (),
+        seed=seed,
+        durations=duration or (),
+        within_hours=within_hours,
+        report=report,
+        as_json=output is OutputFormat.JSON,
+        verbose=verbose,
+    )
+    raise typer.Exit(command.run(options))
+
+
 def application(*, with_operator: bool) -> typer.Typer:
     """The commands; those that run the operator only where asked for."""
     app = typer.Typer(help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True)
     app.callback()(_root)
     app.command("version")(show_version)
+    app.command("simulate")(simulate)
     if with_operator:
         app.command("operator")(operator)
     return app

@@ -237,10 +237,11 @@ class PodRun:
         self._record(self, Event.START, run, "", now)
 
     def _run(self, run: ContainerRun, now: float) -> None:
-        seconds = self.timing.step_seconds if run.outcome.seconds is None else run.outcome.seconds
-        if run.outcome.kind is Kind.PULL_FAILURE:
-            seconds = self.timing.step_seconds
-        elif run.outcome.kind is Kind.HANG:
+        seconds = run.outcome.seconds
+        if seconds is None or run.outcome.kind is Kind.PULL_FAILURE:
+            of = self.timing.step_of
+            seconds = self.timing.step_seconds if of is None else of(self._step(run, run.attempt))
+        if run.outcome.kind is Kind.HANG:
             seconds = NEVER
         run.phase, run.started_at, run.ends_at = Phase.RUNNING, now, now + seconds
         run.observe_at = now + self.timing.look_seconds / self.timing.speed

@@ -1,8 +1,11 @@
 """How long a kubelet takes for things, why it stops a pod, and which exit codes that leaves. Constants of the pod machine."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from nodewright.simulator.rules import Step
 
 NEVER = math.inf
 KILLED, TERMINATED_BY_SIGNAL, LOST = 137, 143, 255
@@ -14,6 +17,8 @@ class Timing:
 
     step_seconds: float = 0.2
     """How long a container runs when no rule says otherwise."""
+    step_of: Callable[[Step], float] | None = None
+    """The same for each container by itself; wins over `step_seconds`."""
     look_seconds: float = 1.0
     """Until a started container is seen running (PLEG period); one that ends sooner is never reported as running."""
     terminate_seconds: float = 0.1
