@@ -11,7 +11,7 @@ from nodewright.simulator.controllers.job_bodies import pod_name, status_patch
 from nodewright.simulator.controllers.views import Condition, Job, JobStatus, Pod, Uncounted
 from tests.unit.simulator.controllers.cluster_objects import START, at, job, pod
 
-ONLY_FAILED = {"podReplacementPolicy": "Failed"}
+ONLY_FAILED: dict[str, Any] = {"podReplacementPolicy": "Failed"}
 POLICY = {
     "rules": [
         {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42], "containerName": "work"}},
@@ -64,7 +64,7 @@ def test_when_a_job_is_over(given: Job, pods: list[Pod], expected: tuple[str, st
 )
 def test_restarts_count_only_for_on_failure(limit: int, restarts: int, over: bool) -> None:
     """B137."""
-    again = {"template": {"spec": {"restartPolicy": "OnFailure"}}, "backoffLimit": limit}
+    again: dict[str, Any] = {"template": {"spec": {"restartPolicy": "OnFailure"}}, "backoffLimit": limit}
     assert (end(job(**again), pod(restarts=restarts)) is not None) is over
     assert end(job(backoffLimit=limit), pod(restarts=restarts)) is None
 
