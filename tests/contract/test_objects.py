@@ -10,7 +10,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -18,10 +18,30 @@ from controller_runtime.testing.api_server import ApiRequest, ApiServer
 from controller_runtime.testing.control_plane import Cluster
 from controller_runtime.transport import load_config
 from tests.contract.objects_apply_cases import APPLIES, ApplyCase
-from tests.contract.objects_cases import PATCHES, PatchCase
+from tests.contract.objects_cases import PatchCase
+from tests.contract.objects_patch_cases import JSON_PATCHES, MERGE_PATCHES
 from tests.contract.objects_runner import Ask, Contract
 from tests.contract.objects_schema_cases import SCHEMAS, SELECTORS, SchemaCase, SelectorCase
+from tests.contract.objects_strategic_cases import STRATEGIC_PATCHES
 from tests.contract.objects_table_cases import TABLES, TableCase
+
+
+DIFFERENCES: Final = frozenset(
+    {
+        "a list that loses its last element is null, which validation refuses",
+        "a map emptied by its owner is null, which validation refuses",
+        "a node",
+        "a bare node",
+        "half done",
+        "initialising",
+        "init failed",
+        "a job",
+        "a config map",
+        "an event",
+        "a custom resource",
+    }
+)
+"""Cases in which the embedded server still differs. A case that it mends must leave this list."""
 
 
 def _over_https(kubeconfig: Path) -> Ask:
@@ -76,11 +96,18 @@ def contract(request: pytest.FixtureRequest) -> Contract:
     return contract
 
 
+@pytest.fixture(autouse=True)
+def _expect_differences(request: pytest.FixtureRequest) -> None:
+    parameters = request.node.callspec.params
+    if parameters["contract"] == "embedded" and _names(parameters["case"]) in DIFFERENCES:
+        request.applymarker(pytest.mark.xfail(strict=True, reason="the embedded server differs"))
+
+
 def _names(case: PatchCase | ApplyCase | SchemaCase | SelectorCase | TableCase) -> str:
     return case.text if isinstance(case, SelectorCase) else case.name
 
 
-@pytest.mark.parametrize("case", PATCHES, ids=_names)
+@pytest.mark.parametrize("case", [*JSON_PATCHES, *MERGE_PATCHES, *STRATEGIC_PATCHES], ids=_names)
 def test_a_patch(contract: Contract, case: PatchCase) -> None:
     contract.patch(case)
 

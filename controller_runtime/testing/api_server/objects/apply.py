@@ -15,10 +15,16 @@ from controller_runtime.testing.api_server.objects.field_sets import (
     FieldPath,
     FieldSet,
     field_element,
-    from_fields_v1,
     in_report_order,
     path_text,
-    to_fields_v1,
+)
+from controller_runtime.testing.api_server.objects.managed_fields import (
+    Entry,
+    Record,
+    Writer,
+    read_record,
+    writer_of,
+    written_record,
 )
 from controller_runtime.testing.api_server.objects.merge_schema import MergeSchema
 from controller_runtime.testing.api_server.objects.typed_objects import (
@@ -31,7 +37,7 @@ from controller_runtime.testing.api_server.objects.typed_objects import (
     remove,
     with_named,
 )
-from controller_runtime.testing.api_server.objects.values import JsonObject, JsonValue, copied, go_quoted, same
+from controller_runtime.testing.api_server.objects.values import JsonObject, JsonValue, copied, same
 
 MOST_UPDATERS: Final = 10
 """Entries of updates beyond this are folded into `ancient-changes`, oldest first."""
@@ -53,7 +59,6 @@ _UNOWNED: Final[FieldSet] = frozenset(
     {("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", field_element(name)) for name in _SERVERS_OWN)}
 )
 """Nobody owns these."""
-_OPERATIONS: Final = ("Apply", "Update")
 
 
 class ApplyError(Exception):
@@ -107,75 +112,7 @@ class ApplyConflict(Exception):  # noqa: N818 - named after what Kubernetes call
         return [conflict.field for conflict in self.conflicts]
 
 
-# --- the record ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, order=True)
-class _Manager:
-    """What makes two entries the same one; an applier's entry is the same in every version."""
-
-    operation: str
-    name: str
-    version: str = ""
-    subresource: str = ""
-
-    def __str__(self) -> str:
-        text = go_quoted(self.name)
-        if self.subresource:
-            text += f" with subresource {go_quoted(self.subresource)}"
-        return f"{text} using {self.version}" if self.operation == "Update" else text
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Entry:
-    fields: FieldSet
-    version: str
-    time: str = ""
-
-
-_Record = dict[_Manager, _Entry]
-
-
-def _manager(operation: str, name: str, version: str, subresource: str) -> _Manager:
-    return _Manager(
-        operation=operation,
-        name=name or "unknown",
-        version=version if operation == "Update" else "",
-        subresource=subresource,
-    )
-
-
-def _read(entries: object) -> _Record:
-    """Empty for what is no record; like the real server, which forgets it then."""
-    record: _Record = {}
-    if not isinstance(entries, list):
-        return record
-    for entry in entries:
-        operation, version = entry.get("operation"), entry.get("apiVersion", "")
-        if operation not in _OPERATIONS or not version or entry.get("fieldsType") != "FieldsV1":
-            return {}
-        manager = _manager(operation, entry.get("manager", ""), version, entry.get("subresource", ""))
-        fields = from_fields_v1(entry.get("fieldsV1") or {})
-        record[manager] = _Entry(fields=fields, version=version, time=entry.get("time") or "")
-    return record
-
-
-def _written(record: _Record) -> list[JsonObject]:
-    def order(manager: _Manager) -> tuple[str, ...]:
-        entry = record[manager]
-        return manager.operation, entry.time, manager.name, entry.version, manager.subresource
-
-    entries = []
-    for manager in sorted(record, key=order):
-        entry = record[manager]
-        written: JsonObject = {"manager": manager.name, "operation": manager.operation, "apiVersion": entry.version}
-        if entry.time:
-            written["time"] = entry.time
-        written |= {"fieldsType": "FieldsV1", "fieldsV1": to_fields_v1(entry.fields)}
-        if manager.subresource:
-            written["subresource"] = manager.subresource
-        entries.append(written)
-    return entries
+# --- what both writes need ---------------------------------------------------------------------------------------------
 
 
 def _without_record(obj: JsonObject) -> JsonObject:
@@ -185,10 +122,10 @@ def _without_record(obj: JsonObject) -> JsonObject:
     return {**obj, "metadata": {name: item for name, item in metadata.items() if name != "managedFields"}}
 
 
-def _with_record(obj: JsonObject, record: _Record) -> JsonObject:
+def _with_record(obj: JsonObject, record: Record) -> JsonObject:
     bare = copied(_without_record(obj))
     if record:
-        bare.setdefault("metadata", {})["managedFields"] = _written(record)
+        bare.setdefault("metadata", {})["managedFields"] = written_record(record)
     return bare  # type: ignore[no-any-return]
 
 
@@ -232,7 +169,7 @@ def _write(schema: MergeSchema, subresource: str) -> _Write:
     return _Write(schema=schema, subresource=subresource, reset=reset)
 
 
-def _settle(record: _Record, writer: _Manager, changes: Comparison, *, force: bool) -> None:
+def _settle(record: Record, writer: Writer, changes: Comparison, *, force: bool) -> None:
     """Takes changed and removed fields from all others; without force, changed ones are conflicts."""
     changed = changes.modified | changes.added
     conflicts = {other: entry.fields & changed for other, entry in record.items() if other != writer}
@@ -254,25 +191,25 @@ def _settle(record: _Record, writer: _Manager, changes: Comparison, *, force: bo
 
 
 def _record_update(
-    record: _Record, before: JsonObject, after: JsonObject, writer: _Manager, version: str, write: _Write, time: str
+    record: Record, before: JsonObject, after: JsonObject, writer: Writer, version: str, write: _Write, time: str
 ) -> None:
     changes = write.changes(before, after)
-    itself = _Manager(operation="Update", name=_SELF)
+    itself = Writer(operation="Update", name=_SELF)
     _settle(record, itself, changes, force=True)
     fields = frozenset(changes.modified | changes.added) - _UNOWNED
     if fields:
         if writer in record:
             fields |= record[writer].fields
-        record[writer] = _Entry(fields=fields, version=version, time=time)
+        record[writer] = Entry(fields=fields, version=version, time=time)
 
 
-def _fold_ancient(record: _Record) -> None:
+def _fold_ancient(record: Record) -> None:
     updaters = sorted(
         (manager for manager in record if manager.operation == "Update"),
         key=lambda manager: (record[manager].time, manager),
     )
     excess = len(updaters) - MOST_UPDATERS
-    first: dict[str, _Manager] = {}
+    first: dict[str, Writer] = {}
     for manager in updaters:
         if excess <= 0:
             return
@@ -280,7 +217,7 @@ def _fold_ancient(record: _Record) -> None:
         if entry.version not in first:
             first[entry.version] = manager
             continue
-        bucket = _manager("Update", _ANCIENT, entry.version, "")
+        bucket = writer_of("Update", _ANCIENT, entry.version, "")
         if bucket not in record:
             record[bucket] = record.pop(first[entry.version])
         record[bucket] = replace(entry, fields=entry.fields | record[bucket].fields)
@@ -312,10 +249,10 @@ def update_managers(
     given = None if subresource else _metadata(after).get("managedFields")
     if given == [{}]:
         return _with_record(after, {})
-    record = _read(given) or _read(_metadata(live).get("managedFields"))
+    record = read_record(given) or read_record(_metadata(live).get("managedFields"))
     if not record and _metadata(live).get("uid"):
         return _with_record(after, {})
-    writer = _manager("Update", manager, api_version, subresource)
+    writer = writer_of("Update", manager, api_version, subresource)
     bare, write = _without_record(live), _write(schema, subresource)
     try:
         _record_update(record, bare, _without_record(after), writer, api_version, write, _time_text(now))
@@ -354,13 +291,13 @@ def apply(
         raise ApplyError(500, _untypable(applied, problems))
     write, time = _write(schema, subresource), _time_text(now)
     base = _without_record(live or {})
-    record = _read(_metadata(live).get("managedFields"))
+    record = read_record(_metadata(live).get("managedFields"))
     if not record and live is not None:
-        earlier = _manager("Update", _BEFORE_FIRST_APPLY, api_version, subresource)
+        earlier = writer_of("Update", _BEFORE_FIRST_APPLY, api_version, subresource)
         _record_update(record, {}, base, earlier, api_version, write, time)
-    applier = _manager("Apply", manager, api_version, subresource)
+    applier = writer_of("Apply", manager, api_version, subresource)
     last = record.get(applier)
-    record[applier] = _Entry(
+    record[applier] = Entry(
         fields=write.owned(fields_of(applied, schema)), version=api_version, time=last.time if last else ""
     )
     merged = _pruned(_kept_metadata(base, merge(base, applied, schema)), record, last, schema)
@@ -409,7 +346,7 @@ def _without_nulls(value: JsonValue) -> JsonValue:
     return value
 
 
-def _pruned(merged: JsonObject, record: _Record, last: _Entry | None, schema: MergeSchema) -> JsonObject:
+def _pruned(merged: JsonObject, record: Record, last: Entry | None, schema: MergeSchema) -> JsonObject:
     """Without what this manager applied last time, does not apply now, and nobody else owns."""
     if last is None or not last.fields:
         return merged

@@ -18,9 +18,11 @@ from controller_runtime.testing.api_server.objects.schemas import StructuralSche
 from controller_runtime.testing.api_server.objects.selectors import FieldQuery, LabelQuery, SelectorError
 from controller_runtime.testing.api_server.objects.tables import layout_of
 from tests.contract.objects_apply_cases import APPLIES, ApplyCase, Step
-from tests.contract.objects_cases import JSON, KINDS, MERGE, PATCHES, WIDGET_COLUMNS, WIDGET_SCHEMA, PatchCase
+from tests.contract.objects_cases import JSON, KINDS, MERGE, WIDGET_COLUMNS, WIDGET_SCHEMA, PatchCase
+from tests.contract.objects_patch_cases import JSON_PATCHES, MERGE_PATCHES
 from tests.contract.objects_runner import check_cells, check_values, complete, owned_by
 from tests.contract.objects_schema_cases import LABELLED, SCHEMAS, SELECTORS, SchemaCase, SelectorCase
+from tests.contract.objects_strategic_cases import STRATEGIC_PATCHES
 from tests.contract.objects_table_cases import TABLES, TableCase
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -38,7 +40,7 @@ def _stored(kind: str, obj: dict[str, Any]) -> dict[str, Any]:
     return WIDGET.default(WIDGET.prune(obj)) if kind == "widget" else obj
 
 
-@pytest.mark.parametrize("case", PATCHES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*JSON_PATCHES, *MERGE_PATCHES, *STRATEGIC_PATCHES], ids=lambda case: case.name)
 def test_a_patch(case: PatchCase) -> None:
     live = _stored(case.kind, complete(case.kind, case.live, "x"))
 
