@@ -25,7 +25,6 @@ from tests.contract.objects_schema_cases import SCHEMAS, SELECTORS, SchemaCase, 
 from tests.contract.objects_strategic_cases import STRATEGIC_PATCHES
 from tests.contract.objects_table_cases import TABLES, TableCase
 
-
 DIFFERENCES: Final = frozenset(
     {
         "a list that loses its last element is null, which validation refuses",
