@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from controller_runtime.testing.api_server.objects.jsonpath import JsonPathError
 from controller_runtime.testing.api_server.objects.merge_schema import MergeSchema
 from controller_runtime.testing.api_server.objects.schemas import StructuralSchema
+from controller_runtime.testing.api_server.objects.tables import TableLayout, layout_of
 from controller_runtime.testing.api_server.refusals import FieldProblem
 from controller_runtime.testing.api_server.strategy import Strategy, keep, text
 from controller_runtime.testing.api_server.values import Object
@@ -27,6 +29,14 @@ class CustomVersion:
     def schema(self) -> StructuralSchema:
         """For pruning, defaults and validation."""
         return StructuralSchema.from_crd(self.openapi)
+
+    @cached_property
+    def layout(self) -> TableLayout:
+        """Its table; name and age if its columns cannot be read."""
+        try:
+            return layout_of("", "", self.columns)
+        except JsonPathError:
+            return layout_of("", "", ())
 
     @cached_property
     def merge_schema(self) -> MergeSchema:

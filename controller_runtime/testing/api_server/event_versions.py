@@ -13,6 +13,7 @@ _NAMES = {
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
 }
+_REPORTING = ("reportingComponent", "reportingInstance")
 _BACK = {core: new for new, core in _NAMES.items()}
 ALWAYS: Object = {
     "source": {},
@@ -33,4 +34,5 @@ def to_core(item: Object) -> Object:
 
 def to_new(item: Object) -> Object:
     """From core/v1 to events.k8s.io/v1."""
-    return {_BACK.get(name, name): value for name, value in item.items()}
+    kept = {name: value for name, value in item.items() if value != "" or name not in _REPORTING}
+    return {_BACK.get(name, name): value for name, value in kept.items()}

@@ -98,15 +98,15 @@ class Ownership:
             return item
         head = {"apiVersion": kind.resource.api_version, "kind": kind.kind}
         after = update_managers(
-            {**head, **before} if before is not None else None,
-            {**head, **item},
+            {**head, **kind.to_served(before)} if before is not None else None,
+            {**head, **kind.to_served(item)},
             manager=request.query.get("fieldManager") or _agent(request.user_agent),
             subresource=subresource,
             now=moment.now,
             schema=merge_schema(kind),
             api_version=kind.resource.api_version,
         )
-        return {name: value for name, value in after.items() if name not in head}
+        return kind.to_stored({name: value for name, value in after.items() if name not in head})
 
 
 def merge_schema(kind: ResourceType) -> MergeSchema:

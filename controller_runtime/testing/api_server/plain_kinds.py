@@ -156,8 +156,19 @@ class _EventStrategy(Strategy):
         if about != home and (about or home != "default"):
             said = f"Invalid value: {render(about)}: does not match event.namespace"
             problems.append(FieldProblem("involvedObject.namespace", "FieldValueInvalid", said))
-        if item.get("eventTime") is None and item.get("reportingComponent"):
+        return problems
+
+
+class _NewEventStrategy(_EventStrategy):
+    """Events written as events.k8s.io/v1, which wants more."""
+
+    def validate_create(self, item: Object) -> Sequence[FieldProblem]:
+        problems = list(super().validate_create(item))
+        if item.get("eventTime") is None:
             problems.append(FieldProblem("eventTime", "FieldValueRequired", "Required value"))
+        if (kind := item.get("type") or "") not in ("Normal", "Warning"):
+            said = f"Invalid value: {render(kind)}: has invalid value: {kind}"
+            problems.append(FieldProblem("type", "FieldValueInvalid", said))
         return problems
 
 
@@ -231,22 +242,16 @@ NAMESPACE_STRATEGY = _NamespaceStrategy(
     selectable={"status.phase": text("status", "phase"), "name": text("metadata", "name")},
 )
 SECRET_STRATEGY = _SecretStrategy(selectable={"type": text("type")})
-EVENT_STRATEGY = _EventStrategy(
-    creates_on_update=True,
-    selectable={
-        **{
-            f"involvedObject.{name}": text("involvedObject", name)
-            for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-        },
-        **{
-            f"regarding.{name}": text("involvedObject", name)
-            for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-        },
-        "reason": text("reason"),
-        "reportingComponent": text("reportingComponent"),
-        "source": text("source", "component"),
-        "type": text("type"),
-    },
-)
+_ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_EVENT_FIELDS = {
+    **{f"involvedObject.{name}": text("involvedObject", name) for name in _ABOUT},
+    **{f"regarding.{name}": text("involvedObject", name) for name in _ABOUT},
+    "reason": text("reason"),
+    "reportingComponent": text("reportingComponent"),
+    "source": text("source", "component"),
+    "type": text("type"),
+}
+EVENT_STRATEGY = _EventStrategy(creates_on_update=True, selectable=_EVENT_FIELDS)
+NEW_EVENT_STRATEGY = _NewEventStrategy(creates_on_update=True, selectable=_EVENT_FIELDS)
 PDB_STRATEGY = _BudgetStrategy(generation=True, status=True, unconditional=False)
 CRD_STRATEGY = _DefinitionStrategy(generation=True, status=True, unconditional=False)

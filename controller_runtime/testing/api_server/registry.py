@@ -16,6 +16,7 @@ from controller_runtime.testing.api_server.plain_kinds import (
     CRD_STRATEGY,
     EVENT_STRATEGY,
     NAMESPACE_STRATEGY,
+    NEW_EVENT_STRATEGY,
     NODE_STRATEGY,
     PDB_STRATEGY,
     SECRET_STRATEGY,
@@ -147,6 +148,7 @@ def builtin_types() -> Iterator[ResourceType]:
     yield replace(
         events,
         resource=Resource("events.k8s.io", "v1", "events", "Event", namespaced=True),
+        strategy=NEW_EVENT_STRATEGY,
         storage=("", "events"),
         to_stored=event_versions.to_core,
         to_served=event_versions.to_new,

@@ -16,7 +16,6 @@ from controller_runtime.testing.api_server.lists import ListPage, encode_list
 from controller_runtime.testing.api_server.registry import ResourceType
 from controller_runtime.testing.api_server.routes import Route
 from controller_runtime.testing.api_server.store import Stored
-from controller_runtime.testing.api_server.values import Object
 
 _META = "meta.k8s.io/v1"
 
@@ -29,7 +28,7 @@ def one(kind: ResourceType, stored: Stored, accept: str, now: datetime) -> bytes
                 msgspec.json.encode(tables.table(kind, [stored], {"resourceVersion": str(stored.version)}, now)) + b"\n"
             )
         case "PartialObjectMetadata":
-            return msgspec.json.encode(_partial(stored)) + b"\n"
+            return msgspec.json.encode(tables.partial_object(stored)) + b"\n"
     return encoded(kind, stored) + b"\n"
 
 
@@ -39,7 +38,7 @@ def many(route: Route, page: ListPage, accept: str, now: datetime) -> bytes:
         case "Table":
             return msgspec.json.encode(tables.table(route.kind, page.items, page.metadata(), now)) + b"\n"
         case "PartialObjectMetadataList":
-            items = [_partial(stored) for stored in page.items]
+            items = [tables.partial_object(stored) for stored in page.items]
             head = {
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": _META,
@@ -58,7 +57,7 @@ def event_form(kind: ResourceType, accept: str, now: Callable[[], datetime]) -> 
                 tables.table(kind, [stored], {"resourceVersion": str(stored.version)}, now())
             )
         case "PartialObjectMetadata":
-            return lambda stored: msgspec.json.encode(_partial(stored))
+            return lambda stored: msgspec.json.encode(tables.partial_object(stored))
     return None
 
 
@@ -75,7 +74,3 @@ def _form(accept: str) -> str:
             continue
         return given.get("as", "")
     return ""
-
-
-def _partial(stored: Stored) -> Object:
-    return {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": stored.fields["metadata"]}

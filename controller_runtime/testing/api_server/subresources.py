@@ -194,7 +194,12 @@ class Subresources:
         return {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
-            "metadata": {"name": route.name, "namespace": route.namespace},
+            "metadata": {
+                "name": route.name,
+                "namespace": route.namespace,
+                "uid": self._core.new_uid(),
+                "creationTimestamp": stamp(self._core.clock.now()),
+            },
             "spec": {
                 "audiences": spec.get("audiences") or ["https://kubernetes.default.svc"],
                 "expirationSeconds": seconds,

@@ -95,7 +95,7 @@ class Writes:
         found = [*meta.problems(kind.kind, item["metadata"]), *kind.strategy.validate_create(item)]
         name = item["metadata"].get("name", "")
         if found:
-            raise invalid(kind.group, kind.kind, name, found)
+            raise invalid(kind.shelf[0], kind.kind, name, found)
         named = Route(kind, route.namespace, name)
         if core.find(kind, named.key) is not None:
             raise already_exists(kind.group, kind.plural, name)
