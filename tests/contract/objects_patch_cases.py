@@ -47,6 +47,7 @@ JSON_PATCHES: Final = (
         "error in add for path: '/spec/free/a/2': Unable to access invalid index: 2: invalid index referenced",
     ),
     _json("a negative index counts from the end", {"a": [1, 2]}, [_op("remove", "/a/-1")], {"a": [1]}),
+    _json("adding at -1 is adding at the end", {"a": [1, 2]}, [_op("add", "/a/-1", value=3)], {"a": [1, 2, 3]}),
     _json(
         "an index that is no number",
         {"a": [1]},
