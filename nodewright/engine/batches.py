@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from nodewright.model.pick import is_possible
+
 
 class StrategyKind(StrEnum):
     """How the batch size moves (ROL-8)."""
@@ -62,9 +64,6 @@ class BatchState:
         }
 
 
-_TOO_LARGE = 2**31  # as for picks: a batch that no pick can name would never end
-
-
 def read_batch_state(fields: object, *, population: int) -> BatchState:
     """What was published, with impossible values corrected (LIF-1, ROL-12): it never is negative and never freezes."""
     if not isinstance(fields, Mapping):
@@ -72,8 +71,8 @@ def read_batch_state(fields: object, *, population: int) -> BatchState:
 
     def number(name: str, default: int, low: int, high: int | None) -> int:
         value = fields.get(name, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value < _TOO_LARGE:
-            return default
+        if not is_possible(value) or value < low:
+            return default  # a batch that no pick can name would never end
         return value if high is None else min(value, high)
 
     return BatchState(
@@ -118,10 +117,9 @@ def batch_size(strategy: Strategy, state: BatchState, *, processed: int, total: 
 
 
 def evaluate(
-    strategy: Strategy, state: BatchState, *, succeeded: int, failed: int, processed: int, total: int, sizes_move: bool
+    strategy: Strategy, state: BatchState, *, succeeded: int, failed: int, processed: int, total: int
 ) -> BatchState:
-    """The batch state after its batch was evaluated (ROL-11); at least one member succeeded or failed. `sizes_move`
-    only with a strategy."""
+    """The batch state after its batch was evaluated (ROL-11); at least one member succeeded or failed."""
     score = succeeded * 100 // (succeeded + failed)
     lost = score < strategy.batch_threshold
     failures = state.consecutive_failures + 1 if lost else 0
@@ -133,5 +131,4 @@ def evaluate(
         consecutive_failures=failures,
         should_stop=state.should_stop or stop,
         last_batch_failed=lost,
-        last_batch_size=state.last_batch_size if sizes_move else succeeded + failed,
     )

@@ -224,6 +224,13 @@ class Memory:
         for key in [k for k in self._complete if k[0] == name]:
             del self._complete[key]
 
+    def bound(self, snapshot: Snapshot) -> None:
+        """Forget the completeness of nodes and CRs that are gone, once there are more results than pairs of what is there."""
+        if len(self._complete) <= len(snapshot.crs) * len(snapshot.nodes):
+            return
+        crs, nodes = {cr.name for cr in snapshot.crs}, {node.metadata.name for node in snapshot.nodes}
+        self._complete = {key: kept for key, kept in self._complete.items() if key[0] in crs and key[1] in nodes}
+
     def complete(self, cr: CR, spec: NodeWrightSpec, node: Node) -> bool:
         """`complete_by_state`, looked at again when the spec or the node changed."""
         key = (cr.name, node.metadata.name)

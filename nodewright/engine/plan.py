@@ -64,6 +64,7 @@ class Engine:
         facts = memory.selected
         population = len(facts)
 
+        self._memory.bound(snapshot)
         turn = ordering.turn(snapshot, self._memory.complete)
         before = read_rollout(
             snapshot.cr.published,
@@ -85,7 +86,7 @@ class Engine:
             turns=turns,
             busy=snapshot.busy,
             population=population,
-            refused=_refused_nodes(snapshot),
+            refused=_refused_nodes(memory, snapshot),
         )
 
         context = Context(memory.scope, snapshot.cr, snapshot, mode, now, suspend=ordering.suspends_jobs(snapshot.cr))
@@ -119,9 +120,15 @@ def _draft(result: PassResult, *, urgent: bool) -> StatusDraft:
     )
 
 
-def _refused_nodes(snapshot: Snapshot) -> frozenset[str]:
-    """The nodes whose last write did not go through."""
-    return frozenset(key.removeprefix("Node/") for key in snapshot.refused if key.startswith("Node/"))
+def _refused_nodes(memory: CrMemory, snapshot: Snapshot) -> frozenset[str]:
+    """The nodes whose last write did not go through, that of the ConfigMap which their pods mount included (LIF-4, LIF-12)."""
+    if not snapshot.refused:
+        return frozenset()
+    names = {key.removeprefix("Node/") for key in snapshot.refused if key.startswith("Node/")}
+    maps = {key.removeprefix("ConfigMap/") for key in snapshot.refused if key.startswith("ConfigMap/")}
+    if maps & memory.metadata_names:
+        names.update(name for name in memory.selected if memory.records[name].metadata_name in maps)
+    return frozenset(names)
 
 
 def _mode(snapshot: Snapshot) -> Mode:
@@ -210,7 +217,8 @@ def _result(
     overall = cr_status(
         (o.status for o in outcomes.values()), mode=context.mode, barrier=barrier is not None, invalid=invalid
     )
-    state, number, next_order = decided.state, before.number, before.next_order + decided.picked
+    # Only what is on nodes, or being written, has a number (ROL-14): a pick that does not land has taken none.
+    state, number, next_order = decided.state, before.number, before.next_order
     if before.pending or (overall is Status.COMPLETE and before.resets and (before.in_use or not state.at_start)):
         # Batch state returns to its start with the packageList, or with the completion, it belongs to (ROL-15).
         state, number, next_order = BatchState(), before.next_number, before.order_after_reset

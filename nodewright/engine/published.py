@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodewright.engine.facts import NodeFacts, Outcome
-from nodewright.model.pick import DEFAULT_COMPARTMENT, Pick
-
-_TOO_LARGE = 2**31  # numbers of ours never get there; one that has was not written by us (LIF-1)
+from nodewright.model.pick import DEFAULT_COMPARTMENT, Pick, after, is_possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def read_rollout(
 
     `resets` is whether a changed packageList or a completion resets batch state; `given` as in `Snapshot`.
     """
-    number = _number(published.get("rollout"), 0)
+    number = _number(published.get("rollout"))
     picks = [(p, one) for one in facts if (p := (busy and busy.get(one.name)) or one.pick) is not None]
     highest = max((p.rollout for p, _ in picks), default=0)
     # The pick of a node that has just completed is over: only its patch has not landed yet.
@@ -56,14 +54,14 @@ def read_rollout(
     ]
     current = [p for p, _ in picks if p.rollout == number]
     pending = number < 1 or highest > number or (resets and published.get("packageList") != package_list)
-    offset = _number(published.get("nodeOrderOffset"), 0)
-    stay = max((p.order + 1 for p in live), default=0)
+    offset = _number(published.get("nodeOrderOffset"))
+    stay = max((after(p.order) for p in live), default=0)
     statuses = published.get("compartmentStatuses")
     batch_state = statuses.get(DEFAULT_COMPARTMENT, {}) if isinstance(statuses, Mapping) else {}
     return Rollout(
         number=number or highest,
-        next_number=max(number, highest) + 1,
-        next_order=max([offset, stay, given.get(number, 0), *(p.order + 1 for p in current)]),
+        next_number=after(max(number, highest)),
+        next_order=max([offset, stay, given.get(number, 0), *(after(p.order) for p in current)]),
         order_after_reset=stay,
         batch_state=batch_state.get("batchState") if isinstance(batch_state, Mapping) else None,
         pending=pending,
@@ -72,6 +70,5 @@ def read_rollout(
     )
 
 
-def _number(value: object, low: int) -> int:
-    usable = isinstance(value, int) and not isinstance(value, bool) and low <= value < _TOO_LARGE
-    return value if usable and isinstance(value, int) else low
+def _number(value: object) -> int:
+    return value if is_possible(value) else 0

@@ -15,7 +15,7 @@ import msgspec
 from nodewright.engine.batches import WITHOUT_STRATEGY, BatchState, Strategy, batch_size, evaluate
 from nodewright.engine.facts import NodeFacts, Outcome
 from nodewright.engine.members import Members, current_state, sort_members
-from nodewright.model.pick import Pick
+from nodewright.model.pick import Pick, after
 from nodewright.model.reason import Code, Reason
 
 
@@ -74,7 +74,6 @@ class Result:
     state: BatchState
     under_way: int
     urgent: bool
-    picked: int
 
 
 def decide(
@@ -123,7 +122,7 @@ def decide(
     for one in members.idle:
         batch.decisions[one.name] = Decision(Role.WAITS, None, turns.get(one.name) or _not_now(one) or closed)
     batch.number()
-    return Result(batch.decisions, batch.state, batch.slots, fresh is not None, len(batch.picked))
+    return Result(batch.decisions, batch.state, batch.slots, fresh is not None)
 
 
 _DONE = Decision(Role.DONE)
@@ -205,11 +204,12 @@ class _Batch:
 
     def number(self) -> None:
         """Order numbers of this pass's picks go by rank of name (ROL-14), whatever the order in which they were chosen."""
-        for rank, name in enumerate(sorted(self.picked)):
+        order = self._common.next_order
+        for name in sorted(self.picked):
             decision = self.decisions[name]
             if decision.pick is not None:
-                pick = msgspec.structs.replace(decision.pick, order=self._common.next_order + rank)
-                self.decisions[name] = replace(decision, pick=pick)
+                self.decisions[name] = replace(decision, pick=msgspec.structs.replace(decision.pick, order=order))
+                order = after(order)
 
     def _new_pick(self, one: NodeFacts) -> Pick:
         self.picked.append(one.name)
@@ -225,7 +225,7 @@ class _Batch:
     def _raised(self) -> int:
         """The batch rises with the first pick, or the first member that goes on, after an evaluation (ROL-11)."""
         if self.state.evaluated:
-            raised = self.state.current_batch + 1
+            raised = after(self.state.current_batch)
             self.state = replace(self.state, current_batch=raised, evaluated=False, last_batch_size=self._size)
         elif self.state.last_batch_size == 0:
             self.state = replace(self.state, last_batch_size=self._size)
@@ -280,7 +280,6 @@ def _evaluate(compartment: Compartment, state: BatchState, members: Members, pop
         failed=members.failed,
         processed=members.complete + members.erroring,
         total=population,
-        sizes_move=compartment.strategy is not None,
     )
 
 

@@ -5,6 +5,8 @@ complete, and `outcome` ("erroring" or
 "blocked") while the member is definite without being complete, so that a later pass knows that it waits to go on (ROL-10a).
 """
 
+from typing import Final, TypeGuard
+
 import msgspec
 
 DEFAULT_COMPARTMENT = "__default__"
@@ -27,7 +29,8 @@ class Pick(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.completed
 
 
-_TOO_LARGE = 2**31
+_LIMIT: Final = 2**31
+"""Numbers of ours never get there; one that has was not written by us."""
 _decoder = msgspec.json.Decoder(Pick)
 
 
@@ -40,8 +43,18 @@ def parse(text: str | None) -> Pick | None:
         pick = _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    numbers = (pick.rollout, pick.batch, pick.order + 1)
-    return pick if min(numbers) >= 1 and max(numbers) < _TOO_LARGE else None
+    possible = all(is_possible(number) for number in (pick.rollout, pick.batch, pick.order))
+    return pick if possible and min(pick.rollout, pick.batch) >= 1 else None
+
+
+def is_possible(number: object) -> TypeGuard[int]:
+    """Whether a rollout, batch or order number can be one of ours, on a node as in status (LIF-1, ROL-13)."""
+    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < _LIMIT
+
+
+def after(number: int) -> int:
+    """The next number, and never one that would read as none: a rollout edited to the limit must not stand still (ROL-12)."""
+    return min(number + 1, _LIMIT - 1)
 
 
 def dump(pick: Pick) -> str:

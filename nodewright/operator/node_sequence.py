@@ -1,7 +1,9 @@
 """One node's writes, strictly in order (LIF-12, JOB-3): whatever is written first makes the second write come again after a crash."""
 
+from controller_runtime.transport import ApiError, TransportError
 from nodewright.model.plan import NodePlan
 from nodewright.model.snapshot import CR
+from nodewright.operator.cluster import is_refusal
 from nodewright.operator.configmap_writes import ConfigMapWrites
 from nodewright.operator.events import EventSink
 from nodewright.operator.job_writes import JobWrites
@@ -30,7 +32,12 @@ class NodeSequence:
             await self._jobs.suspend(suspend, tally)
         if plan.metadata is not None:
             await self._configmaps.write(cr, plan.metadata, memory, tally)
-        await self._nodes.patch(plan, tally)
+        try:
+            await self._nodes.patch(plan, tally)
+        except (ApiError, TransportError) as error:
+            if not is_refusal(error) and getattr(error, "sent", None) is not False:
+                memory.note(plan.pick)  # it may have landed all the same, and its number is given once (ROL-14)
+            raise
         memory.note(plan.pick)
         for event in plan.events:
             if event.node is None:

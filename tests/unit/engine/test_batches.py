@@ -104,7 +104,6 @@ def test_a_batch_fails_below_its_threshold(threshold: int, succeeded: int, faile
         failed=failed,
         processed=3,
         total=10,
-        sizes_move=True,
     )
     assert (after.last_batch_failed, after.consecutive_failures, after.evaluated) == (lost, 5 if lost else 0, True)
 
@@ -125,7 +124,6 @@ def test_a_compartment_stops_only_below_its_safety_limit(
         failed=1,
         processed=processed,
         total=10,
-        sizes_move=True,
     )
     assert after.should_stop is stops
 

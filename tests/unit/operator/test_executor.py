@@ -540,3 +540,24 @@ async def test_the_number_of_a_written_pick_stays_taken_when_its_node_goes(bench
     patch = NodePatch(annotations={STATE: "again"})
     await apply(bench, Plan(nodes=(NodePlan(node=bench.stores.nodes.get("n0") or nodes[0], patch=patch, pick=later),)))
     assert bench.executor.given("cr") == {3: 1}
+
+
+@pytest.mark.parametrize(
+    ("error", "given"),
+    [
+        (TransportError("cut", sent=None), {2: 4}),
+        (TransportError("no route", sent=False), {}),
+        (refusal(InternalError, 500), {2: 4}),
+        (refusal(Forbidden, 403), {}),
+    ],
+)
+async def test_a_number_whose_write_got_no_clear_answer_is_taken(
+    bench: Bench, error: Exception, given: dict[int, int]
+) -> None:
+    """ROL-14: the pick may have landed. One that was refused, or never left, took none."""
+    bench.add_cr()
+    pick = Pick(rollout=2, batch=1, compartment="__default__", order=3, time=PICK.time)
+    bench.api.fail_once("patch", "nodes/n1", error)
+    plan = NodePlan(node=bench.add_node("n1"), patch=NodePatch(annotations={STATE: "begun"}), pick=pick)
+    await apply(bench, Plan(nodes=(plan,)))
+    assert bench.executor.given("cr") == given
