@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from controller_runtime.testing.api_server import protobuf
 from controller_runtime.testing.api_server.custom_strategy import CustomStrategy
 from controller_runtime.testing.api_server.refusals import (
     FieldProblem,
@@ -48,6 +49,11 @@ def decoded(body: bytes) -> Any:
     Raises:
         RefusalError: 400.
     """
+    if body.startswith(protobuf.MAGIC):
+        try:
+            return protobuf.decoded(body)
+        except (protobuf.UnreadableError, UnicodeDecodeError) as error:
+            raise unsupported_media_type(_MEDIA_TYPES[:2]) from error
     try:
         return msgspec.json.decode(body)
     except msgspec.DecodeError:
@@ -67,13 +73,15 @@ def decoded_object(kind: ResourceType, request: ApiRequest) -> Object:
         RefusalError: 400.
     """
     if not request.body:
-        raise unsupported_media_type((*_MEDIA_TYPES[:2], "application/vnd.kubernetes.protobuf"))
+        raise unsupported_media_type((*_MEDIA_TYPES[:2], protobuf.MEDIA_TYPE))
     media_type = request.content_type.partition(";")[0].strip()
-    if media_type and media_type not in _MEDIA_TYPES:
+    if media_type not in (*_MEDIA_TYPES, protobuf.MEDIA_TYPE, ""):
         raise unsupported_media_type(_MEDIA_TYPES[:2])
     try:
         body = decoded(request.body)
     except RefusalError as refusal:
+        if refusal.code != 400:
+            raise
         unrecognized = f"the object provided is unrecognized (must be of type {kind.kind}): {refusal.message}"
         raise bad_request(f"{unrecognized} ({request.body[:64].decode(errors='replace')})") from refusal
     if not isinstance(body, dict):

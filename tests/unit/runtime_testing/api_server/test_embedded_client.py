@@ -55,8 +55,8 @@ async def test_refusals_are_the_transports_errors() -> None:
             await client.get(MAPS, "b", namespace="default")
         with pytest.raises(Conflict):
             await client.delete(MAPS, "a", namespace="default", resource_version="1")
+        test = {"op": "test", "path": "/metadata/uid", "value": "another"}
         with pytest.raises(Invalid):
-            test = {"op": "test", "path": "/metadata/uid", "value": "another"}
             await client.patch(MAPS, "a", [test], PatchType.JSON, namespace="default")
         await client.delete(MAPS, "a", namespace="default", uid=made["metadata"]["uid"])
 
