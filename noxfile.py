@@ -44,7 +44,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def unit(session: nox.Session) -> None:
     """Tests that need nothing but Python."""
-    _python(session, "pytest", *(session.posargs or ["tests/unit"]))
+    _python(session, "pytest", "-n", "auto", *(session.posargs or ["tests/unit"]))
 
 
 @nox.session

@@ -4,6 +4,7 @@ By default that is a real control plane, built once and started once a run; ``NO
 of which the caller is administrator. Without Go and without built programs these tests are skipped; where ``CI`` is set they fail.
 """
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,12 @@ from controller_runtime.testing.control_plane import (
 from nodewright.simulator.installation import install
 
 _GIVEN = os.environ.get("NODEWRIGHT_TEST_KUBECONFIG")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_loop_left_by_a_plugin() -> None:
+    """looptime asks for the event loop before each test; if none was ever set, Python makes one that nobody closes."""
+    asyncio.set_event_loop(None)
 
 
 def _needs_programs(item: pytest.Item) -> bool:
