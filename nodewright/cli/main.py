@@ -60,7 +60,7 @@ def operator(
 
     Example: AGENT_IMAGE=registry.example/agent:1.2.3 nodewright operator --kubeconfig ~/.kube/config
     """
-    arguments = [sys.executable, "-m", "nodewright.operator"]
+    arguments = [sys.executable, *_safe_path(), "-m", "nodewright.operator"]
     if kubeconfig is not None:
         arguments += ["--kubeconfig", str(kubeconfig)]
     if context is not None:
@@ -142,6 +142,18 @@ def simulate(
         verbose=verbose,
     )
     raise typer.Exit(command.run(options))
+
+
+def _safe_path() -> list[str]:
+    """Keep the working directory off the operator's import path: a `logging.py` lying there would be imported instead of Python's.
+
+    Unless NodeWright itself was imported from there, as in a checkout that is not installed.
+    """
+    try:
+        here = Path.cwd().resolve()
+    except OSError:  # it was deleted
+        return ["-P"]
+    return [] if Path(nodewright.__file__).resolve().parent.parent == here else ["-P"]
 
 
 def application(*, with_operator: bool) -> typer.Typer:

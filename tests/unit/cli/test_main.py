@@ -13,15 +13,18 @@ PLUGIN = "from nodewright.cli.main import plugin; plugin()"
 PROGRAM = "from nodewright.cli.main import main; main()"
 
 
-def run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    code: str, *arguments: str, cwd: Path | None = None, flags: tuple[str, ...] = (), **environment: str
+) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if key not in ("AGENT_IMAGE", "LOG_LEVEL", "KUBECONFIG")}
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, *flags, "-c", code, *arguments],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
         env=clean | environment,
+        cwd=cwd,
     )
 
 
@@ -83,3 +86,22 @@ def test_an_api_server_that_is_away_ends_nothing_and_sigterm_ends_it_cleanly(tmp
         rest = running.stderr.read()
     assert "127.0.0.1:1" in begun
     assert "Traceback" not in rest
+
+
+def test_a_python_file_in_the_working_directory_is_not_imported_by_the_operator(tmp_path: Path) -> None:
+    """CON-26: started from any directory; one with a `logging.py` killed it before it could say a word."""
+    for name in ("logging.py", "msgspec.py"):
+        (tmp_path / name).write_text("raise SystemExit('imported from the working directory')")
+    ended = run(PROGRAM, "operator", cwd=tmp_path, flags=("-P",), JOB_RETAIN="0")
+    assert ended.returncode == 2
+    assert "JOB_RETAIN" in ended.stderr
+    assert "working directory" not in ended.stderr
+
+
+def test_a_checkout_that_is_not_installed_runs_the_operator_from_where_it_is(tmp_path: Path) -> None:
+    """CON-26: the working directory is where NodeWright itself was imported from, so it stays on the path."""
+    package = Path(nodewright.__file__).parent
+    show = "import os; os.execv = lambda _program, arguments: print(arguments[1:]); "
+    assert run(show + PROGRAM, "operator", cwd=package.parent).stdout.strip() == "['-m', 'nodewright.operator']"
+    elsewhere = run(show + PROGRAM, "operator", cwd=tmp_path, flags=("-P",))
+    assert elsewhere.stdout.strip() == "['-P', '-m', 'nodewright.operator']"
