@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import msgspec
 
 from nodewright.api import keys
+from nodewright.api.nodewright import InterruptType
 from nodewright.engine.evidence import Evidence, judge
 from nodewright.engine.scope import Scope
 from nodewright.model.objects import Job, Node, Pod
-from nodewright.workloads.claims import Claim, claim_of
+from nodewright.workloads.claims import Claim, claim_of, package_label
 from nodewright.workloads.inputs import matches
 
 
@@ -59,7 +60,8 @@ NO_JOBS = NodeJobs((), (), frozenset(), {})
 
 
 def view_jobs(scope: Scope, node: Node, jobs: tuple[Job, ...], pods: tuple[Pod, ...]) -> NodeJobs:
-    """Sort a node's Jobs by whose they are. A Job of another owner, as of a deleted CR of the same name, is never ours (CHG-13)."""
+    """Sort a node's Jobs by whose they are. A Job of another owner, as of a deleted CR of the same name, is never ours (CHG-13),
+    and neither is one whose labels are not those of its name (CON-13)."""
     if not jobs:
         return NO_JOBS
     own: list[JobView] = []
@@ -67,7 +69,7 @@ def view_jobs(scope: Scope, node: Node, jobs: tuple[Job, ...], pods: tuple[Pod, 
     taken: set[str] = set()
     for job in jobs:
         claim = claim_of(job)
-        if claim is None or claim.owner_uid != scope.uid:
+        if claim is None or claim.owner_uid != scope.uid or not _is_claimed(scope, node, job, claim):
             taken.add(job.metadata.name)
         elif claim.node_uid and claim.node_uid != node.metadata.uid:
             strays.append(job)
@@ -80,24 +82,43 @@ def _working(own: list[JobView]) -> Mapping[str, tuple[JobView, ...]]:
     working: dict[str, tuple[JobView, ...]] = {}
     for view in own:
         if not view.job.finished:
-            name = view.package or _package_of(view.job)
+            name = view.package or _described(view.job).name
             working[name] = (*working.get(name, ()), view)
     return working
 
 
-def _package_of(job: Job) -> str:
-    """The package that a Job of a version no longer in the spec is for (CON-15); empty when it does not say."""
-    try:
-        return _described.decode(job.metadata.annotations.get(keys.ANNOTATION_PACKAGE, "{}")).name
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return ""
+def _is_claimed(scope: Scope, node: Node, job: Job, claim: Claim) -> bool:
+    """Whether the name is the one that the claim of the Job's labels gives: labels edited by hand say another (CON-13)."""
+    name, stage = job.metadata.name, claim.stage.value
+    if claim.stage.is_interrupt:
+        return any(
+            name == keys.interrupt_job_name(cr=scope.name, stage=stage, interrupt_type=each.value, node=node.name)
+            for each in InterruptType
+        )
+    package = scope.labels.get(claim.package)
+    if package is not None:
+        return name == scope.job_name(scope.spec.packages[package], package, stage, node.name)
+    said = _described(job)
+    if package_label(said.name, said.version) != claim.package:
+        return False
+    return name == keys.job_name(cr=scope.name, package=said.name, version=said.version, stage=stage, node=node.name)
 
 
 class _Described(msgspec.Struct):
     name: str = ""
+    version: str = ""
 
 
-_described = msgspec.json.Decoder(_Described)
+def _described(job: Job) -> _Described:
+    """The package and version that a Job says it is for, also one of a version no longer in the spec (CON-15)."""
+    try:
+        return _decoder.decode(job.metadata.annotations.get(keys.ANNOTATION_PACKAGE, "{}"))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _NOTHING
+
+
+_NOTHING = _Described()
+_decoder = msgspec.json.Decoder(_Described)
 
 
 def _view(scope: Scope, job: Job, claim: Claim, pods: tuple[Pod, ...]) -> JobView:

@@ -1,24 +1,58 @@
 """What is left where a CR has no business any more: on nodes that left its selection, and of nodes that are gone
 (ROL-1, ROL-19, JOB-11, CON-16)."""
 
+from dataclasses import replace
+
 from nodewright.api import keys
+from nodewright.engine.jobviews import view_jobs
 from nodewright.engine.leaving import leave
 from nodewright.engine.memory import CrMemory, NodeRecord
+from nodewright.engine.node_plan import marks, stage_events
+from nodewright.engine.record import record as evidence_recorded
+from nodewright.engine.scope import Scope
+from nodewright.model import node_state
+from nodewright.model.node_state import Malformed
 from nodewright.model.objects import Job, owner_uid
-from nodewright.model.plan import ConfigMapDelete, JobDelete, NodePlan
+from nodewright.model.plan import ConfigMapDelete, JobDelete, NodePatch, NodePlan
 from nodewright.model.snapshot import Snapshot
 
 
 def leavers(memory: CrMemory, snapshot: Snapshot) -> list[NodePlan]:
-    """Nodes out of the selection that still carry the CR's keys, or an unfinished Job of it (ROL-1)."""
+    """Nodes out of the selection that still carry the CR's keys, or a Job of it that is unfinished or not recorded (ROL-1, JOB-3)."""
     plans: list[NodePlan] = []
     for record in memory.unselected.values():
         jobs = _own_jobs(snapshot, record)
-        if record.carries or any(not job.finished for job in jobs):
-            plan = leave(memory.scope.keys, record.node, jobs, why="its node left the selection")
-            if plan is not None:
-                plans.append(plan)
+        plan = (
+            leave(memory.scope.keys, record.node, jobs, why="its node left the selection")
+            if record.carries or any(not job.finished for job in jobs)
+            else None
+        )
+        if any(_is_news(job) for job in jobs):
+            plan = _with_news(memory.scope, record, plan or NodePlan(record.node), snapshot)
+        if plan is not None:
+            plans.append(plan)
     return plans
+
+
+def _is_news(job: Job) -> bool:
+    return job.finished and job.metadata.annotations.get(keys.STATE_RECORDED) != "true"
+
+
+def _with_news(scope: Scope, record: NodeRecord, plan: NodePlan, snapshot: Snapshot) -> NodePlan:
+    """The plan, and what the finished Jobs prove: a Job may end just as its node leaves, and node state stays (JOB-3, ROL-1)."""
+    node = record.node
+    before = node_state.parse(node.metadata.annotations.get(scope.keys.state))
+    if isinstance(before, Malformed):
+        return plan
+    views = view_jobs(scope, node, record.jobs, snapshot.pods_on(scope.name, record.label))
+    recorded = evidence_recorded(before, (view for view in views.own if view.job.finished))
+    patch = plan.patch
+    if recorded.entries != before:
+        patch = patch or NodePatch()
+        state = {scope.keys.state: node_state.dump(recorded.entries)}
+        patch = replace(patch, annotations={**patch.annotations, **state})
+    events = stage_events(node.name, recorded.ended)
+    return replace(plan, patch=patch, marks=marks(scope.settings, views), events=events)
 
 
 def homeless_jobs(memory: CrMemory, snapshot: Snapshot) -> tuple[JobDelete, ...]:

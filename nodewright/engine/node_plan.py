@@ -6,7 +6,7 @@ and the Status (CON-11). Pure; `plan` calls `plan_node` for each selected node.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,6 +15,8 @@ from nodewright.engine.changes import restarted
 from nodewright.engine.cordon import releases
 from nodewright.engine.evidence import Verdict
 from nodewright.engine.facts import STAGE_REASONS, NodeFacts, Outcome, backs_off, is_stale
+from nodewright.engine.jobviews import NodeJobs
+from nodewright.engine.record import Ended
 from nodewright.engine.rollout import Decision, Role
 from nodewright.engine.scope import Scope
 from nodewright.engine.stages import PackageFacts, Progress, retry_at
@@ -36,7 +38,7 @@ from nodewright.model.plan import (
     PodDelete,
 )
 from nodewright.model.reason import Code, Reason
-from nodewright.model.snapshot import CR, Answer, Snapshot
+from nodewright.model.snapshot import CR, Answer, PlanSettings, Snapshot
 from nodewright.workloads import configmaps
 from nodewright.workloads.jobs import stage_job
 
@@ -108,11 +110,11 @@ def plan_node(context: Context, facts: NodeFacts, decision: Decision) -> NodeOut
         metadata=_metadata(context, facts.node) if creates or lost_metadata(context, facts) else None,
         patch=_patch(context.scope, facts, decision, entries, status),
         creates=creates,
-        marks=() if facts.malformed is not None else _marks(context.scope, facts),
+        marks=() if facts.malformed is not None else marks(context.scope.settings, facts.jobs),
         conditions=_conditions(context.scope, facts, entries),
         job_deletes=deletes,
         pod_deletes=tuple(PodDelete(pod) for view in facts.jobs.own for pod in view.evidence.surplus),
-        events=_events(facts),
+        events=stage_events(facts.name, facts.ended),
         pick=own_pick,
     )
     reason = refusal or decision.reason or _reason(facts, status)
@@ -250,11 +252,11 @@ def _patch(scope: Scope, facts: NodeFacts, decision: Decision, entries: NodeStat
     return NodePatch(annotations, labels, unschedulable)
 
 
-def _marks(scope: Scope, facts: NodeFacts) -> tuple[JobMark, ...]:
-    settings = scope.settings
+def marks(settings: PlanSettings, jobs: NodeJobs) -> tuple[JobMark, ...]:
+    """The finished Jobs that are not marked yet; what they prove is recorded first (JOB-3)."""
     return tuple(
         JobMark(v.job, settings.ttl_succeeded if v.evidence.verdict is Verdict.COMPLETE else settings.ttl_failed)
-        for v in facts.jobs.own
+        for v in jobs.own
         if v.job.finished and not v.claim.marked and not v.terminating
     )
 
@@ -316,15 +318,15 @@ def _conditions(scope: Scope, facts: NodeFacts, entries: NodeState) -> tuple[Nod
     return tuple(c for c in wanted if shown.get(c.type) != (c.status, c.reason))
 
 
-def _events(facts: NodeFacts) -> tuple[Event, ...]:
+def stage_events(node: str, ended: Iterable[Ended]) -> tuple[Event, ...]:
     """One event per ended stage on the node, and one on the CR, where the recorder makes a series of them (JOB-17)."""
     events: list[Event] = []
-    for end in facts.ended:
+    for end in ended:
         type_ = EventType.NORMAL if end.succeeded else EventType.WARNING
         reason = STAGE_REASONS.get(end.stage, "Apply")
         how = "completed" if end.succeeded else "failed for good"
-        note = f"package {end.package} {end.version}: {end.stage} {how} on {facts.name}"
-        events.append(Event(type_, reason, end.stage.value, note, node=facts.name))
+        note = f"package {end.package} {end.version}: {end.stage} {how} on {node}"
+        events.append(Event(type_, reason, end.stage.value, note, node=node))
         events.append(Event(type_, reason, end.stage.value, note))
     return tuple(events)
 
