@@ -1,49 +1,43 @@
-"""The way out of a CR (CHG-11, CHG-12): nothing new starts, Jobs go, nodes are cleaned, then ConfigMaps, then the finalizer."""
+"""The way out of a CR (CHG-11, CHG-12): nothing new starts, Jobs go, nodes are cleaned, then ConfigMaps, then the finalizer.
 
-from typing import Any
+Pure but for `said`, the memory of the Warning events that were given. What holds a deletion is worked out in `waiting`.
+"""
+
+from dataclasses import dataclass, field
 
 from nodewright.api import keys
-from nodewright.engine.conditions import Wanted, merge, names_or_count
+from nodewright.engine.announcements import Said, fresh, trouble_events
 from nodewright.engine.leaving import carries, leave
-from nodewright.engine.ordering import has_to_uninstall, is_disabled, is_paused
+from nodewright.engine.ordering import has_to_uninstall
 from nodewright.engine.scope import NodeKeys
-from nodewright.model import node_state
-from nodewright.model.node_state import Malformed
+from nodewright.engine.troubles import Trouble, not_deleted
+from nodewright.engine.waiting import CONDITION, draft, find_causes, shows_blocked
 from nodewright.model.objects import Job, Node, owner_uid
-from nodewright.model.plan import ConfigMapDelete, FinalizerChange, JobDelete, NodePlan, Plan, StatusDraft
-from nodewright.model.snapshot import CR, Snapshot
+from nodewright.model.plan import ConfigMapDelete, Event, EventType, FinalizerChange, JobDelete, NodePlan, Plan
+from nodewright.model.snapshot import Snapshot
+
+_WHY = "its NodeWright is being deleted"
 
 
-def plan(snapshot: Snapshot, now: float) -> Plan:
+@dataclass(slots=True)
+class _Found:
+    """What the nodes still need: their plans, those with something to uninstall, and the Jobs that are being deleted."""
+
+    nodes: list[NodePlan] = field(default_factory=list)
+    pending: list[Node] = field(default_factory=list)
+    terminating: list[Trouble] = field(default_factory=list)
+    waits: bool = False
+
+
+def plan(snapshot: Snapshot, now: float, said: Said) -> Plan:
     """What a pass of a CR in deletion does. The finalizer goes in a pass that finds nothing else left."""
     cr = snapshot.cr
     if keys.FINALIZER not in cr.meta.finalizers:
         return Plan()
-    own = NodeKeys.of(cr.name)
-    nodes: list[NodePlan] = []
-    pending: list[Node] = []
-    waits = False
-    for node in snapshot.nodes:
-        jobs = _own_jobs(snapshot, keys.label_value(node.metadata.name))
-        unfinished = any(not job.finished for job in jobs)
-        waits = waits or unfinished
-        if cr.spec is not None and has_to_uninstall(cr.name, cr.spec, node):
-            pending.append(node)
-            one = leave(own, node, jobs, why="its NodeWright is being deleted") if unfinished else None
-        else:
-            empty_state = own.state in node.metadata.annotations
-            one = (
-                leave(own, node, jobs, why="its NodeWright is being deleted", forget_state=True)
-                if unfinished or empty_state or carries(own, node)
-                else None
-            )
-        if one is not None:
-            nodes.append(one)
+    found = _look(snapshot)
     homeless = _homeless(snapshot)
-    status = _blocked(cr, own, pending, now) if pending else None
-    if pending or nodes or waits or homeless:
-        busy = [n for n in nodes if n.node.metadata.name not in snapshot.busy]
-        return Plan(nodes=tuple(busy), job_deletes=homeless, status=status)
+    if found.pending or found.nodes or found.waits or homeless:
+        return _waiting(snapshot, found, homeless, now, said)
     if snapshot.busy:
         return Plan()
     configmaps = tuple(
@@ -52,6 +46,46 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         if owner_uid(c.metadata) == cr.meta.uid and c.metadata.deletion_timestamp is None
     )
     return Plan(configmap_deletes=configmaps) if configmaps else Plan(finalizer=FinalizerChange.REMOVE)
+
+
+def _look(snapshot: Snapshot) -> _Found:
+    """Each node: Jobs first, then what is left of the CR; node state stays while something is to be uninstalled."""
+    cr, own, found = snapshot.cr, NodeKeys.of(snapshot.cr.name), _Found()
+    for node in snapshot.nodes:
+        jobs = _own_jobs(snapshot, keys.label_value(node.metadata.name))
+        unfinished = [job for job in jobs if not job.finished]
+        found.waits = found.waits or bool(unfinished)
+        found.terminating += [
+            not_deleted(job, node.name) for job in unfinished if job.metadata.deletion_timestamp is not None
+        ]
+        pending = cr.spec is not None and has_to_uninstall(cr.name, cr.spec, node)
+        if pending:
+            found.pending.append(node)
+        kept_clean = not pending and (own.state in node.metadata.annotations or carries(own, node))
+        if unfinished or kept_clean:
+            one = leave(own, node, jobs, why=_WHY, forget_state=not pending)
+            if one is not None:
+                found.nodes.append(one)
+    return found
+
+
+def _waiting(snapshot: Snapshot, found: _Found, homeless: tuple[JobDelete, ...], now: float, said: Said) -> Plan:
+    """The pass that still has to wait for something; what takes longer than a minute is said (CHG-12, JOB-15a)."""
+    cr = snapshot.cr
+    blocked, wakes = find_causes(snapshot, found.pending, found.terminating, (n.node for n in found.nodes), now)
+    active = trouble_events(t for t in found.terminating if t.due <= now)
+    if blocked is not None:
+        key = (CONDITION, "", "")
+        active[key] = Event(EventType.WARNING, CONDITION, "Delete", f"the deletion waits: {blocked.message}")
+        if shows_blocked(cr):
+            said.add(key)  # before this operator started
+    return Plan(
+        nodes=tuple(n for n in found.nodes if n.node.metadata.name not in snapshot.busy),
+        job_deletes=homeless,
+        status=draft(cr, blocked, now),
+        events=fresh(said, active),
+        wake_at=min(wakes, default=None),
+    )
 
 
 def _own_jobs(snapshot: Snapshot, label: str) -> tuple[Job, ...]:
@@ -69,52 +103,3 @@ def _homeless(snapshot: Snapshot) -> tuple[JobDelete, ...]:
         and not job.finished
         and owner_uid(job.metadata) == snapshot.cr.meta.uid
     )
-
-
-def _blocked(cr: CR, own: NodeKeys, pending: list[Node], now: float) -> StatusDraft:
-    """Why the deletion waits (CHG-12); this version cannot uninstall, so only an edit of the spec releases it."""
-    names = [node.metadata.name for node in pending]
-    malformed = [
-        n.metadata.name
-        for n in pending
-        if isinstance(node_state.parse(n.metadata.annotations.get(own.state)), Malformed)
-    ]
-    reason, text = (
-        "UninstallPending",
-        f"packages with uninstall.enabled are still installed on {names_or_count(names, 'node')}",
-    )
-    if malformed:
-        reason, text = "MalformedNodeState", f"node state is not readable on {names_or_count(malformed, 'node')}"
-    elif is_disabled(cr):
-        reason = "DisabledWithPendingUninstall"
-    elif is_paused(cr):
-        reason = "PausedWithPendingUninstall"
-    message = f"{text}; this version does not uninstall: set uninstall.enabled to false to delete without"
-
-    def build() -> dict[str, Any]:
-        wanted = [
-            *_kept(cr),
-            Wanted("DeletionBlocked", message, reason),
-            Wanted("Stalled", message, "DeletionBlocked"),
-        ]
-        conditions = merge(cr.published.get("conditions"), wanted, generation=cr.meta.generation, now=now)
-        return {**cr.published, "conditions": conditions, "observedGeneration": cr.meta.generation}
-
-    return StatusDraft(str(cr.published.get("status", "unknown")), build)
-
-
-def _kept(cr: CR) -> list[Wanted]:
-    """Ready stays as it was: nothing of the install lane is worked out in deletion."""
-    old = cr.published.get("conditions")
-    ready = (
-        next((c for c in old if isinstance(c, dict) and c.get("type") == "Ready"), None)
-        if isinstance(old, list)
-        else None
-    )
-    if ready is None:
-        return []
-    return [
-        Wanted(
-            "Ready", str(ready.get("message", "")), str(ready.get("reason", "")), status=ready.get("status") == "True"
-        )
-    ]

@@ -1,7 +1,7 @@
 """What is left where a CR has no business any more: on nodes that left its selection, and of nodes that are gone
 (ROL-1, ROL-19, JOB-11, CON-16)."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nodewright.api import keys
 from nodewright.engine.jobviews import view_jobs
@@ -10,6 +10,7 @@ from nodewright.engine.memory import CrMemory, NodeRecord
 from nodewright.engine.node_plan import marks, stage_events
 from nodewright.engine.record import record as evidence_recorded
 from nodewright.engine.scope import Scope
+from nodewright.engine.troubles import Trouble, not_deleted
 from nodewright.model import node_state
 from nodewright.model.node_state import Malformed
 from nodewright.model.objects import Job, owner_uid
@@ -17,9 +18,18 @@ from nodewright.model.plan import ConfigMapDelete, JobDelete, NodePatch, NodePla
 from nodewright.model.snapshot import Snapshot
 
 
-def leavers(memory: CrMemory, snapshot: Snapshot) -> list[NodePlan]:
+@dataclass(frozen=True, slots=True)
+class Leavers:
+    """What is done on nodes out of the selection, and the Jobs there that are to go away, due now or later (JOB-15a)."""
+
+    plans: list[NodePlan]
+    troubles: list[Trouble]
+
+
+def leavers(memory: CrMemory, snapshot: Snapshot) -> Leavers:
     """Nodes out of the selection that still carry the CR's keys, or a Job of it that is unfinished or not recorded (ROL-1, JOB-3)."""
     plans: list[NodePlan] = []
+    troubles: list[Trouble] = []
     for record in memory.unselected.values():
         jobs = _own_jobs(snapshot, record)
         plan = (
@@ -27,11 +37,16 @@ def leavers(memory: CrMemory, snapshot: Snapshot) -> list[NodePlan]:
             if record.carries or any(not job.finished for job in jobs)
             else None
         )
+        troubles += [
+            not_deleted(job, record.node.name)
+            for job in jobs
+            if not job.finished and job.metadata.deletion_timestamp is not None
+        ]
         if any(_is_news(job) for job in jobs):
             plan = _with_news(memory.scope, record, plan or NodePlan(record.node), snapshot)
         if plan is not None:
             plans.append(plan)
-    return plans
+    return Leavers(plans, troubles)
 
 
 def _is_news(job: Job) -> bool:

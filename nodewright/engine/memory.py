@@ -9,6 +9,7 @@ from typing import Any
 
 from nodewright.api import keys
 from nodewright.api.nodewright import NodeWrightSpec
+from nodewright.engine.announcements import Said
 from nodewright.engine.facts import NodeFacts, evaluate
 from nodewright.engine.leaving import carries
 from nodewright.engine.node_plan import Context, Mode, NodeOutcome, lost_metadata, plan_node
@@ -95,7 +96,6 @@ class CrMemory:
     unselected: dict[str, NodeRecord] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
     metadata_names: set[str] = field(default_factory=set)
-    said: set[tuple[str, str, str]] = field(default_factory=set)
     held: Mapping[str, Reason] = field(default_factory=dict)
     quiet: Quiet | None = None
     records: dict[str, NodeRecord] = field(default_factory=dict)
@@ -203,6 +203,7 @@ class Memory:
     def __init__(self, settings: PlanSettings) -> None:
         self._settings = settings
         self._crs: dict[str, CrMemory] = {}
+        self._said: dict[tuple[str, str], Said] = {}
         self._complete: dict[tuple[str, str], tuple[NodeWrightSpec, Node, bool]] = {}
 
     def of(self, cr: CR, spec: NodeWrightSpec) -> CrMemory:
@@ -221,8 +222,14 @@ class Memory:
     def forget(self, name: str) -> None:
         """The CR is gone."""
         self._crs.pop(name, None)
+        for one in [one for one in self._said if one[0] == name]:
+            del self._said[one]
         for key in [k for k in self._complete if k[0] == name]:
             del self._complete[key]
+
+    def said(self, cr: CR) -> Said:
+        """The Warnings that were given of the CR and last: whatever its generation, and in its deletion too."""
+        return self._said.setdefault((cr.name, cr.meta.uid), set())
 
     def bound(self, snapshot: Snapshot) -> None:
         """Forget the completeness of nodes and CRs that are gone, once there are more results than pairs of what is there."""

@@ -7,6 +7,7 @@ tells the story of a pass in the order in which the rules have it; each step is 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from nodewright.api import keys
 from nodewright.api.nodewright import NodeWrightSpec
@@ -22,6 +23,7 @@ from nodewright.engine.published import Rollout, read_rollout
 from nodewright.engine.resources import ConfigMaps, package_configmaps
 from nodewright.engine.rollout import Compartment, Decision, Result, Role, Round, decide
 from nodewright.engine.status import CompartmentResult, PassResult, build_status, cr_status, long_lists, whole_status
+from nodewright.engine.troubles import Trouble
 from nodewright.engine.unreadable import plan_unreadable
 from nodewright.model.pick import DEFAULT_COMPARTMENT
 from nodewright.model.plan import FinalizerChange, NodePlan, Plan, StatusDraft
@@ -43,7 +45,7 @@ class Engine:
         """What this pass does. `now` is seconds since the epoch."""
         cr = snapshot.cr
         if ordering.is_deleting(cr):
-            return deletion.plan(snapshot, now)
+            return deletion.plan(snapshot, now, self._memory.said(cr))
         if keys.FINALIZER not in cr.meta.finalizers:
             return Plan(finalizer=FinalizerChange.ADD)  # before any other write (CHG-11)
         if cr.spec is None:
@@ -91,16 +93,20 @@ class Engine:
 
         context = Context(memory.scope, snapshot.cr, snapshot, mode, now, suspend=ordering.suspends_jobs(snapshot.cr))
         outcomes = memory.outcomes(context, decided.decisions, _UNDECIDED)
-        result = _result(context, before, decided, compartment, facts, outcomes, turn.barrier, configmaps)
+        leaving = leavers(memory, snapshot)
+        result = _result(
+            context, before, decided, compartment, facts, outcomes, turn.barrier, configmaps, leaving.troubles
+        )
         wakes = [o.wake_at for o in outcomes.values() if o.wake_at is not None]
+        wakes += [t.due for t in leaving.troubles if t.due > now]
         wakes += [configmaps.wake_at] if configmaps.wake_at is not None else []
         plan = Plan(
             configmaps=configmaps.writes,
-            nodes=_nodes(snapshot, outcomes, leavers(memory, snapshot), starting=before.pending),
+            nodes=_nodes(snapshot, outcomes, leaving.plans, starting=before.pending),
             job_deletes=homeless_jobs(memory, snapshot),
             configmap_deletes=(*configmaps.deletes, *stale_metadata(memory, snapshot)),
             status=_draft(result, urgent=decided.urgent or before.pending),
-            events=announce(memory, result),
+            events=announce(self._memory.said(snapshot.cr), result),
             wake_at=min(wakes, default=None),
         )
         memory.quiet = None if before.pending else Quiet.of(snapshot, plan, result, urgent=decided.urgent)
@@ -210,6 +216,7 @@ def _result(
     outcomes: Mapping[str, NodeOutcome],
     barrier: Reason | None,
     configmaps: ConfigMaps,
+    leaving: Iterable[Trouble],
 ) -> PassResult:
     """All that is published of the pass."""
     scope = context.scope
@@ -237,5 +244,7 @@ def _result(
         package_list=scope.spec.package_list,
         barrier=barrier,
         held=configmaps.held,
-        troubles=tuple(t for one in facts.values() for t in one.troubles if t.due <= context.now),
+        troubles=tuple(
+            t for t in chain(*(one.troubles for one in facts.values() if one.troubles), leaving) if t.due <= context.now
+        ),
     )

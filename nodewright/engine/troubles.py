@@ -7,10 +7,11 @@ Free of time: a trouble carries the moment from which it is one.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from nodewright.api import keys
 from nodewright.engine.evidence import Verdict, waiting
 from nodewright.engine.jobviews import JobView
 from nodewright.engine.stages import seconds
-from nodewright.model.objects import Node, Pod, owner_uid
+from nodewright.model.objects import Job, Node, Pod, owner_uid
 from nodewright.model.reason import Code
 
 POD_GRACE_SECONDS = 30.0
@@ -38,13 +39,7 @@ def find_troubles(node: Node, views: Iterable[JobView], pods: tuple[Pod, ...]) -
     found: list[Trouble] = []
     for view in views:
         if view.terminating:
-            due = seconds(view.job.metadata.deletion_timestamp) + DELETION_GRACE_SECONDS
-            text = f"old Job {view.name} on {node.name} does not go away: its pods still end, or hold a finalizer"
-            found.append(
-                Trouble(
-                    Code.JOB_NOT_DELETED, view.job.metadata.uid, node.name, text, due, action=view.claim.stage.value
-                )
-            )
+            found.append(not_deleted(view.job, node.name))
         elif not view.job.finished and view.evidence.verdict is Verdict.RUNNING and not view.job.spec.suspend:
             own = [
                 p
@@ -53,6 +48,16 @@ def find_troubles(node: Node, views: Iterable[JobView], pods: tuple[Pod, ...]) -
             ]
             found += _of_pods(node, view, own) if own else _without_pods(node, view)
     return tuple(found)
+
+
+def not_deleted(job: Job, node: str) -> Trouble:
+    """A Job that is being deleted: a trouble if it takes longer than a minute (JOB-15a)."""
+    meta = job.metadata
+    due = seconds(meta.deletion_timestamp) + DELETION_GRACE_SECONDS
+    text = f"old Job {meta.name} on {node} does not go away: its pods still end, or hold a finalizer"
+    return Trouble(
+        Code.JOB_NOT_DELETED, meta.uid, node, text, due, action=meta.labels.get(keys.LABEL_STAGE) or "Reconcile"
+    )
 
 
 def _without_pods(node: Node, view: JobView) -> list[Trouble]:
