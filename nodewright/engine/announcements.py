@@ -36,12 +36,14 @@ def _configmaps(result: PassResult) -> dict[Key, Event]:
 
 
 def _jobs(result: PassResult) -> dict[Key, Event]:
-    """Jobs that were refused, or whose name somebody else has."""
+    """Jobs that were refused, or whose name, or that of the ConfigMap they mount, somebody else has."""
     active: dict[Key, Event] = {}
     for name, outcome in result.outcomes.items():
         if outcome.reason is not None and outcome.reason.code in (Code.JOB_REFUSED, Code.JOB_NAME_TAKEN):
             text = outcome.reason.text
             active[(Code.JOB_REFUSED.value, name, text)] = _warning(Code.JOB_REFUSED, f"{text} (node {name})")
+    for reason in result.foreign:
+        active[(reason.code.value, "", reason.text)] = _warning(reason.code, reason.text)
     return active
 
 

@@ -1,9 +1,11 @@
 """What is left where a CR has no business any more: on nodes that left its selection, and of nodes that are gone
 (ROL-1, ROL-19, JOB-11, CON-16)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from nodewright.api import keys
+from nodewright.engine.foreign import is_left
 from nodewright.engine.jobviews import view_jobs
 from nodewright.engine.leaving import leave
 from nodewright.engine.memory import CrMemory, NodeRecord
@@ -13,7 +15,7 @@ from nodewright.engine.scope import Scope
 from nodewright.engine.troubles import Trouble, not_deleted
 from nodewright.model import node_state
 from nodewright.model.node_state import Malformed
-from nodewright.model.objects import Job, owner_uid
+from nodewright.model.objects import ConfigMap, Job, owner_uid
 from nodewright.model.plan import ConfigMapDelete, JobDelete, NodePatch, NodePlan
 from nodewright.model.snapshot import Snapshot
 
@@ -83,10 +85,20 @@ def homeless_jobs(memory: CrMemory, snapshot: Snapshot) -> tuple[JobDelete, ...]
 
 
 def stale_metadata(memory: CrMemory, snapshot: Snapshot) -> tuple[ConfigMapDelete, ...]:
-    """Node metadata ConfigMaps whose node is gone or no longer selected and needs them no more (CON-16)."""
+    """Node metadata ConfigMaps whose node is gone or no longer selected and needs them no more (CON-16), and those of an
+    earlier CR of that name, which the garbage collector would take sooner or later (CHG-13)."""
     current = snapshot.metadata_of(snapshot.cr.name)
     if not current:
         return ()
+    left = tuple(
+        ConfigMapDelete(c)
+        for c in memory.foreign.objects
+        if is_left(c, snapshot.cr) and c.metadata.deletion_timestamp is None
+    )
+    return (*left, *_unneeded(memory, snapshot, current))
+
+
+def _unneeded(memory: CrMemory, snapshot: Snapshot, current: Iterable[ConfigMap]) -> tuple[ConfigMapDelete, ...]:
     kept = memory.metadata_names
     uid = snapshot.cr.meta.uid
     stale = [

@@ -11,6 +11,7 @@ from nodewright.api import keys
 from nodewright.api.nodewright import NodeWrightSpec
 from nodewright.engine.announcements import Said
 from nodewright.engine.facts import NodeFacts, evaluate
+from nodewright.engine.foreign import NOTHING_FOREIGN, Foreign
 from nodewright.engine.leaving import carries
 from nodewright.engine.node_plan import Context, Mode, NodeOutcome, lost_metadata, plan_node
 from nodewright.engine.ordering import complete_by_state, selects
@@ -97,6 +98,7 @@ class CrMemory:
     labels: set[str] = field(default_factory=set)
     metadata_names: set[str] = field(default_factory=set)
     held: Mapping[str, Reason] = field(default_factory=dict)
+    foreign: Foreign = NOTHING_FOREIGN
     quiet: Quiet | None = None
     records: dict[str, NodeRecord] = field(default_factory=dict)
     passes: int = 0
@@ -111,7 +113,9 @@ class CrMemory:
     def look(self, snapshot: Snapshot) -> bool:
         """Look at every node, its Jobs and its pods, and make facts anew of what changed; whether anything did."""
         self.passes += 1
-        changed, passes, records, held, cr = False, self.passes, self.records, self.held, snapshot.cr.name
+        changed, passes, records, cr = False, self.passes, self.records, snapshot.cr.name
+        self.foreign = self.foreign.seen(self.scope, snapshot)
+        every, held_on = self.held, self.foreign.held
         jobs_on, pods_on = snapshot.jobs_on, snapshot.pods_on
         for node in snapshot.nodes:
             record = records.get(node.metadata.name)
@@ -119,6 +123,7 @@ class CrMemory:
                 record, changed = self._meet(node), True
             record.seen = passes
             jobs, pods = jobs_on(cr, record.label), pods_on(cr, record.label)
+            held = held_on.get(record.metadata_name, every) if held_on else every
             if record.jobs is jobs and record.pods is pods and record.held is held:
                 continue
             record.jobs, record.pods, record.held, record.current, changed = jobs, pods, held, False, True

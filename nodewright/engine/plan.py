@@ -97,6 +97,7 @@ class Engine:
         result = _result(
             context, before, decided, compartment, facts, outcomes, turn.barrier, configmaps, leaving.troubles
         )
+        result = replace(result, foreign=memory.foreign.reasons(memory.metadata_names))
         wakes = [o.wake_at for o in outcomes.values() if o.wake_at is not None]
         wakes += [t.due for t in leaving.troubles if t.due > now]
         wakes += [configmaps.wake_at] if configmaps.wake_at is not None else []

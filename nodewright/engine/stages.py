@@ -91,7 +91,8 @@ def package_facts(
         )
         return PackageFacts(name, Progress.HELD, entry, stage, reason=reason, begun=begun)
     if held is not None:
-        return PackageFacts(name, Progress.HELD, entry, stage, reason=held, begun=begun)
+        progress = Progress.WAITING if held.code is Code.CONFIG_LEAVING else Progress.HELD
+        return PackageFacts(name, progress, entry, stage, reason=held, begun=begun)
     if stage in (Stage.APPLY, Stage.UPGRADE):
         unmet = unmet_dependency(name, package, done)
         if unmet is not None:

@@ -75,6 +75,8 @@ class PassResult:
     barrier: Reason | None
     held: Mapping[str, Reason]
     troubles: tuple[Trouble, ...]
+    foreign: tuple[Reason, ...] = ()
+    """Names of node metadata ConfigMaps that somebody else has (CHG-13)."""
 
 
 def cr_status(

@@ -29,6 +29,7 @@ class Code(StrEnum):
     UNSUPPORTED = "Unsupported"
     INVALID_SPEC = "InvalidSpec"
     CONFIG_REFUSED = "ConfigMapRefused"  # CHG-5a
+    CONFIG_LEAVING = "ConfigMapTerminating"  # CHG-13: of an earlier CR of that name
     CONFIG_HELD = "ConfigHeld"  # CHG-1
     JOB_NAME_TAKEN = "JobNameTaken"  # JOB-9
     JOB_TERMINATING = "JobTerminating"  # JOB-8
