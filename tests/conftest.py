@@ -31,8 +31,26 @@ def _no_loop_left_by_a_plugin() -> None:
     asyncio.set_event_loop(None)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--backend",
+        choices=("embedded", "control-plane", "both"),
+        default=os.environ.get("NODEWRIGHT_TEST_BACKEND"),
+        help="what tests/cluster runs on; default: NODEWRIGHT_TEST_BACKEND, else both",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "needs(*what): what not every backend of tests/cluster has, see backends.py there"
+    )
+
+
 def _needs_programs(item: pytest.Item) -> bool:
     fixtures = getattr(item, "fixturenames", ())
+    callspec = getattr(item, "callspec", None)
+    if callspec is not None and callspec.params.get("backend") == "embedded":
+        return False
     return "control_plane_programs" in fixtures or ("cluster" in fixtures and _GIVEN is None)
 
 

@@ -1,20 +1,60 @@
-"""Fixtures of the tests of behaviour, each against the shared cluster of ``tests/conftest.py``."""
+"""Fixtures of the tests of behaviour, each on every backend that was chosen (see ``backends.py``)."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import pytest
 
-from controller_runtime.testing.control_plane import Cluster, ControlPlane, Programs
+from controller_runtime.testing.control_plane import Cluster, ControlPlane, ExistingCluster, Programs
+from nodewright.simulator.embedded_process import EmbeddedProcess
 from nodewright.simulator.installation import install
+from tests.cluster.backends import CONTROL_PLANE, EMBEDDED, backend_of, chosen_backends, missing
 from tests.cluster.harness import Stage, open_stage
+
+EMBEDDED_SPEED: Final = 10.0
+"""Divides what the embedded controllers wait only to let time pass; the control plane's controllers wait as long as anywhere."""
 
 
 class Kubectl(Protocol):
     """Runs kubectl; standard output, or ``ControlPlaneError`` with what it said."""
 
     def __call__(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str: ...
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """All tests of one backend come together, since it lives as long as the session's part with that parameter."""
+    if "backend" in metafunc.fixturenames:
+        metafunc.parametrize("backend", chosen_backends(metafunc.config), indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuses what cannot work, and skips what its backend cannot do."""
+    if hasattr(config, "workerinput"):
+        raise pytest.UsageError("tests/cluster shares one cluster and one operator: run it without pytest-xdist (-n)")
+    for item in items:
+        if lacks := missing(item):
+            item.add_marker(pytest.mark.skip(reason=f"the {backend_of(item)} backend has no {' and no '.join(lacks)}"))
+
+
+@pytest.fixture(scope="session")
+def backend(request: pytest.FixtureRequest) -> str:
+    """The name of the backend."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def cluster(backend: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The backend's cluster, with the CRDs, namespace and rights of ``deploy``."""
+    if backend == CONTROL_PLANE:
+        yield request.getfixturevalue("control_plane")
+        return
+    given = Path(os.environ.get("NODEWRIGHT_TEST_KUBECONFIG", ""))
+    opened = EmbeddedProcess(speed=EMBEDDED_SPEED) if backend == EMBEDDED else ExistingCluster(given)
+    with opened:
+        install(opened)
+        yield opened
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +80,9 @@ def control_plane(control_plane_programs: Programs) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="session")
-def stage(request: pytest.FixtureRequest, cluster: Cluster, operator_kubeconfig: Path) -> Iterator[Stage]:
-    """Simulated kubelets and the operator on the cluster, with every scenario of this run under way."""
-    plays = [play for item in request.session.items if (play := getattr(getattr(item, "obj", None), "play", None))]
+def stage(request: pytest.FixtureRequest, backend: str, cluster: Cluster, operator_kubeconfig: Path) -> Iterator[Stage]:
+    """Simulated kubelets and the operator on the cluster, with every scenario of this run under way that it can play."""
+    asked = [item for item in request.session.items if backend_of(item) == backend and not missing(item)]
+    plays = [play for item in asked if (play := getattr(getattr(item, "obj", None), "play", None))]
     with open_stage(cluster, operator_kubeconfig, plays) as stage:
         yield stage

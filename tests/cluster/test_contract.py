@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.cluster.harness import AGENT_IMAGE
 from tests.cluster.observer import JOB, KEY, NAMESPACE, POD, Thing
@@ -179,6 +180,7 @@ async def test_the_status_is_as_the_contract_says(s: Scenario) -> None:
     assert counts == {"matched": 1, "ceiling": 1, "inProgress": 0, "completed": 1, "progressPercent": 100}
 
 
+@pytest.mark.needs("kubectl")
 @scenario()
 async def test_kubectl_get_shows_the_columns(s: Scenario) -> None:
     """CON-3: Status, Priority, Age, Nodes In-Progress, Complete Nodes, Packages, Policy."""

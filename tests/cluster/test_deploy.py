@@ -10,7 +10,10 @@ from controller_runtime.testing.control_plane import Cluster
 from nodewright.simulator.installation import DEPLOY
 from nodewright.simulator.playground import SAMPLE
 
-pytestmark = pytest.mark.usefixtures("operator_kubeconfig")  # which applies the CRDs and the namespace
+pytestmark = [
+    pytest.mark.usefixtures("operator_kubeconfig"),  # which applies the CRDs and the namespace
+    pytest.mark.needs("kubectl"),
+]
 
 
 def dry_run(cluster: Cluster, flag: str, path: Path) -> list[dict[str, Any]]:

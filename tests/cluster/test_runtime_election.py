@@ -4,6 +4,8 @@ import asyncio
 import json
 import uuid
 
+import pytest
+
 from controller_runtime.election import LeaderElector
 from controller_runtime.observability.authorization import ApiServerAuthorizer, Verdict
 from controller_runtime.testing.control_plane import Cluster
@@ -16,6 +18,7 @@ def elector(config: ClientConfig, name: str, identity: str) -> LeaderElector:
     )
 
 
+@pytest.mark.needs("kubectl")
 async def test_a_lease_passes_from_one_to_the_other_by_release_and_by_theft(cluster: Cluster) -> None:
     """Traps 27, 29, 32."""
     config = await load_config(cluster.admin_kubeconfig)
@@ -46,6 +49,7 @@ async def test_a_lease_passes_from_one_to_the_other_by_release_and_by_theft(clus
     assert spec()["holderIdentity"] == "thief", "nothing of another is released"
 
 
+@pytest.mark.needs("authorisation", "kubectl")
 async def test_a_token_of_a_service_account_is_judged_by_its_rights(cluster: Cluster) -> None:
     """OBS-3."""
     name = f"scraper-{uuid.uuid4().hex[:8]}"

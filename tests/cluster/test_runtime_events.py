@@ -24,6 +24,7 @@ class Counts:
         self.drops.append(reason)
 
 
+@pytest.mark.needs("kubectl")
 @pytest.mark.parametrize("namespace", ["", "kube-system"])
 async def test_the_api_server_takes_events_and_their_series(cluster: Cluster, namespace: str) -> None:
     """OBS-6, trap 46: longest note, a series by PATCH, and a series that begins anew."""
