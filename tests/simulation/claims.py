@@ -9,7 +9,7 @@ from typing import Any, Final
 from nodewright.model.objects import Pod
 from tests.faults import claims as shared
 from tests.faults.journal import Moment, Picture
-from tests.faults.reading import KEY, Signals, claimed, entries, spec
+from tests.faults.reading import KEY, Signals, claimed, entries, pick, spec
 from tests.simulation.journal import Journal, Write
 
 REJOIN_SECONDS: Final = 120.0
@@ -36,6 +36,7 @@ class Claims:
                 ("orders", shared.OrdersAreUnique(cr)),
                 ("status", Status(cr, self)),
                 ("evidence", Evidence(cr)),
+                ("names", Names(cr, self)),
             ]
         self.spoken.append(("foreign", Foreign({}, COUNTER)))
         self._told = [0] * len(self.spoken)
@@ -160,7 +161,16 @@ class Jobs(shared.JobsFollowState):
                 return
             if moment.old is None and self._claims.just_reset(self._cr, claim.node, moment.time):
                 return
+            if moment.old is None and claim.cr == self._cr:
+                self._has_pick(claim.node, moment, picture)
         super().see(moment, picture)
+
+    def _has_pick(self, name: str, moment: Moment, picture: Picture) -> None:
+        """ROL-13: the pick comes with the first entry, so before any Job."""
+        node = picture.nodes.get(name)
+        place = pick(node, self._cr) if node is not None else None
+        if node is not None and not self._claims.away(name, moment.time) and (place is None or place.get("completed")):
+            self.broken.append(f"Job {moment.name} is created on {name}, whose pick is {place}")
 
 
 class Status(shared.StatusIsTrue):
@@ -187,6 +197,38 @@ class Status(shared.StatusIsTrue):
     def _complete(self, moment: Moment, picture: Picture) -> None:
         if not self._claims.in_doubt(moment.time) and moment.time - self._changed > UNDER_WAY_SECONDS:
             super()._complete(moment, picture)
+
+
+class Names:
+    """LIF-12: a new run is written only when no Job has the name of its stage, as far as the watch shows."""
+
+    def __init__(self, cr: str, claims: Claims) -> None:
+        self.broken: list[str] = []
+        self._cr = cr
+        self._claims = claims
+        self._jobs: dict[tuple[str, str, str], dict[str, tuple[float, str]]] = {}
+
+    def see(self, moment: Moment, picture: Picture) -> None:
+        """See `Claim`."""
+        assert isinstance(moment, Write)
+        if moment.kind == "Job":
+            claim = claimed(moment.new or moment.old)
+            if claim.cr == self._cr:
+                there = self._jobs.setdefault((claim.node, claim.entry_key, claim.stage), {})
+                if moment.new is None:
+                    there.pop(claim.uid, None)
+                else:
+                    there.setdefault(claim.uid, (moment.time, claim.run))
+        if moment.kind != "Node" or moment.new is None or not moment.by_operator or self._claims.in_doubt(moment.time):
+            return
+        before, after = entries(moment.old, self._cr), entries(moment.new, self._cr)
+        for key, entry in after.items():
+            run = entry.get("run")
+            if not run or run == before.get(key, {}).get("run"):
+                continue
+            for since, other in self._jobs.get((moment.name, key, entry["stage"]), {}).values():
+                if other != run and moment.time - since > UNDER_WAY_SECONDS:
+                    self.broken.append(f"{moment.name} {key}: run {run} begins while the Job of run {other} is there")
 
 
 class Foreign(shared.ForeignDataSurvives):

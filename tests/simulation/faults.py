@@ -12,7 +12,7 @@ import msgspec
 
 from controller_runtime.testing.api_server import ApiRequest, ApiResponse, EmbeddedClient, Fault
 from controller_runtime.transport import Stream, TransportError, WriteFence
-from controller_runtime.transport.exchange import Query
+from controller_runtime.transport.exchange import Query, _Flight
 
 _REASONS = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 HANG_SECONDS = 40.0
@@ -77,10 +77,15 @@ class Deadly:
 class Faults:
     """The hooks of one server."""
 
-    def __init__(self, dead: Callable[[str], bool], judge: Callable[[ApiRequest], None]) -> None:
-        """`dead`: whether the process of that user agent is gone. `judge` sees each request that reaches the server."""
+    def __init__(
+        self, dead: Callable[[str], bool], judge: Callable[[ApiRequest], None], now: Callable[[], float]
+    ) -> None:
+        """`dead`: whether the process of that user agent is gone. `judge` sees each request as it is sent."""
         self.armed: list[Armed] = []
         self.deadly: list[Deadly] = []
+        self.deaf: dict[str, float] = {}
+        """Until when a process hears nothing about its lease."""
+        self._now = now
         self._after: dict[int, Fault | Deadly] = {}
         self._dead = dead
         self._judge = judge
@@ -89,10 +94,14 @@ class Faults:
         """No more of them."""
         self.armed.clear()
         self.deadly.clear()
+        self.deaf.clear()
 
     def before(self, request: ApiRequest) -> Fault | None:
         """The server's hook before a request."""
         if self._dead(request.user_agent):
+            return Fault(lost=True)
+        self._judge(request)
+        if self.deaf.get(request.user_agent, 0.0) > self._now() and "leases" in request.path.split("/"):
             return Fault(lost=True)
         for deadly in self.deadly:
             if deadly.takes(request):
@@ -109,7 +118,6 @@ class Faults:
 
     def after(self, request: ApiRequest, answer: ApiResponse) -> Fault | None:
         """The server's hook after a request."""
-        self._judge(request)
         pending = self._after.pop(id(request), None)
         if isinstance(pending, Deadly):
             pending.kill()
@@ -149,6 +157,8 @@ class Watched:
         self.silent_until: dict[str, float] = {}
         self.lag_until: dict[str, float] = {}
         self.streams: list[FaultyStream] = []
+        self.in_flight = 0
+        """Requests that are under way: what was sent is not held back by freezing who sent it."""
 
     def until(self, table: dict[str, float], resource: str) -> float:
         """When that fault of that resource's watches ends."""
@@ -176,6 +186,13 @@ class FaultyClient(EmbeddedClient):
     ) -> None:
         super().__init__(server, user_agent=agent, fence=fence, clock=clock)
         self._watched = watched
+
+    async def _attempt(self, flight: _Flight) -> tuple[int, str | None, bytes]:
+        self._watched.in_flight += 1
+        try:
+            return await super()._attempt(flight)
+        finally:
+            self._watched.in_flight -= 1
 
     async def stream(self, path: str, *, query: Query) -> Stream:
         """Open a watch; what it tells passes through the faults."""

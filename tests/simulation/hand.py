@@ -119,6 +119,20 @@ class Hand:
         rest = msgspec.json.encode(state).decode() if one_entry and state else None
         self.node(node, {"metadata": {"annotations": {key: rest}}})
 
+    def rerun(self, cr: str, node: str) -> None:
+        """By hand: send the first entry back to its stage's start, without a run (LIF-12a)."""
+        found = self._journal.now.nodes.get(node)
+        key = f"{KEY}/nodeState_{cr}"
+        text = found.metadata.annotations.get(key) if found is not None else None
+        if not text:
+            return
+        self._claims.was_reset(cr, node, self._journal)
+        state = msgspec.json.decode(text)
+        entry = state[min(state)]
+        entry.update(stage="apply", state="in_progress")
+        entry.pop("run", None)
+        self.node(node, {"metadata": {"annotations": {key: msgspec.json.encode(state).decode()}}})
+
     # --- Jobs and pods
 
     def delete_job(self, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 from typing import Any
 
 from controller_runtime.election import Fence
@@ -13,6 +14,7 @@ from nodewright.operator.settings import Settings
 from tests.simulation.clocks import SimulatedClock
 from tests.simulation.elector import LoopElector
 from tests.simulation.faults import FaultyClient, Watched
+from tests.simulation.loop import PROCESS
 
 NAMESPACE = "nodewright"
 AGENT_IMAGE = "registry.example/agent:1.0.0"
@@ -50,7 +52,9 @@ class Process:
         )
         self.failure: BaseException | None = None
         self.exit_code: int | None = None
-        self.task = asyncio.get_running_loop().create_task(self._run(), name=self.agent)
+        context = contextvars.copy_context()
+        context.run(PROCESS.set, self.agent)
+        self.task = asyncio.get_running_loop().create_task(self._run(), name=self.agent, context=context)
 
     def _client(self, server: ApiServer, fence: Fence | None) -> FaultyClient:
         return FaultyClient(server, watched=self.watched, agent=self.agent, clock=self.clock, fence=fence)

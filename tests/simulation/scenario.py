@@ -137,10 +137,10 @@ class _Draw:
 
     def _happening(self) -> Happening:
         moves = [
-            (30, self._fault), (14, self._watch), (3, self._expire), (10, self._kill), (3, self._restart),
+            (30, self._fault), (14, self._watch), (6, self._expire), (10, self._kill), (3, self._restart),
             (2, self._jump), (5, self._node_gone), (3, self._reboot), (3, self._kubelet), (4, self._taint),
             (4, self._ignore), (2, self._relabel), (5, self._delete), (6, self._edit), (5, self._order),
-            (4, self._reset), (4, self._foreign),
+            (4, self._reset), (4, self._rerun), (4, self._foreign), (5, self._deaf), (5, self._freeze),
         ]  # fmt: skip
         move = self.random.choices([m for _, m in moves], [w for w, _ in moves])[0]
         return {"at": self._at(), **move()}
@@ -169,7 +169,16 @@ class _Draw:
         }
 
     def _expire(self) -> Happening:
-        return {"do": "expire"}
+        return {"do": "expire", "operator": self._operator(), "seconds": self.random.choice([0.1, 3.0, 15.0])}
+
+    def _deaf(self) -> Happening:
+        return {"do": "deaf", "operator": self._operator(), "seconds": self.random.choice([10.0, 35.0, 60.0])}
+
+    def _freeze(self) -> Happening:
+        return {"do": "freeze", "operator": self._operator(), "seconds": self.random.choice([5.0, 25.0, 45.0])}
+
+    def _rerun(self) -> Happening:
+        return {"do": "rerun", "cr": self._cr(), "node": self._node()}
 
     def _kill(self) -> Happening:
         rnd = self.random
@@ -194,7 +203,7 @@ class _Draw:
         return self.random.choice(sorted(self.crs))
 
     def _node_gone(self) -> Happening:
-        return {"do": "node-gone", "node": self._node(), "back": round(self.random.choice([0.05, 1.0, 30.0]), 2)}
+        return {"do": "node-gone", "node": self._node(), "back": round(self.random.choice([0.05, 1.0, 30.0, 1e6]), 2)}
 
     def _reboot(self) -> Happening:
         return {"do": "reboot", "node": self._node(), "seconds": self.random.choice([0.5, 5.0, 30.0])}

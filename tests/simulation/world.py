@@ -10,8 +10,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from controller_runtime.testing.api_server import ApiRequest, ApiServer, EmbeddedClient
 from controller_runtime.transport import ApiError, TransportError
 from nodewright.api.crd import deployment_policy_crd, nodewright_crd
@@ -102,14 +100,16 @@ class World:
         self.scenario = scenario
         self.report = report
         self._stop_early = stop_early
-        self.loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.loop = loop
         self.clock = SimulatedClock(self.loop)
         self.processes: dict[int, Process] = {}
         self._starts: dict[int, int] = {}
         self._agents: dict[str, Process] = {}
         self._jobs: list[asyncio.Task[None]] = []
         self._notes: list[tuple[float, int, str]] = []
-        self.faults = Faults(self._is_dead, self._judge)
+        self.faults = Faults(self._is_dead, self._judge, self.loop.time)
         self.server = ApiServer(
             clock=self.clock, rng=random.Random(scenario.seed), managed_fields=False,
             before=self.faults.before, after=self.faults.after,
@@ -118,7 +118,7 @@ class World:
         self.claims = Claims(list(scenario.crs))
         self.hand = Hand(self.server, self.journal, self.claims)
         self._enough = asyncio.Event()
-        self.finished = False
+        self.mending = False
 
     # --- the whole of it ---------------------------------------------------------------------------------------
 
@@ -129,11 +129,7 @@ class World:
         enough = self.loop.create_task(self._enough.wait())
         await asyncio.wait([everything, enough], return_when=asyncio.FIRST_COMPLETED)
         enough.cancel()
-        try:
-            if everything.done():
-                everything.result()
-        finally:
-            await self._tear_down(everything)
+        await self._tear_down(everything)
 
     def _prepare(self) -> None:
         self.server.load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
@@ -197,11 +193,11 @@ class World:
                 left += [c.type for c in node.status.conditions if c.type.startswith(f"{KEY}/")]
                 if left:
                     self._complain(f"deletion: {node.name} keeps {left}")
-        self.finished = True
 
     async def _mend(self) -> None:
         """Everything that was done by hand is taken back, and there are no more faults."""
         self._note("--- faults end")
+        self.mending = True
         self.faults.clear()
         for process in self.processes.values():
             process.watched.heal()
@@ -420,10 +416,44 @@ class World:
         self.claims.doubt(until)
 
     def _do_expire(self, what: Happening) -> None:
-        self.server.expire_window()
-        for process in self.processes.values():
+        """The watches of a process are dark for a while, and then the past is forgotten: only a list tells what happened."""
+        process, until = self._process(what), self.loop.time() + what["seconds"]
+        process.watched.silent_until[""] = until
+        self.claims.doubt(until)
+
+        def expire() -> None:
+            self.server.expire_window()
             process.watched.cut("", cleanly=False)
-        self.claims.doubt(self.loop.time() + 5.0)
+
+        self._later(what["seconds"] - 0.01, expire)
+
+    def _do_deaf(self, what: Happening) -> None:
+        self.faults.deaf[self._process(what).agent] = self.loop.time() + what["seconds"]
+
+    def _do_freeze(self, what: Happening) -> None:
+        """SIGSTOP and, later, SIGCONT."""
+        process = self._process(what)
+
+        async def freeze() -> None:
+            for _ in range(100):
+                if not process.watched.in_flight:
+                    break
+                await asyncio.sleep(0.03)
+            if process.watched.in_flight or not process.alive or self.mending:
+                return
+            self._note(f"--- {process.agent} is frozen")
+            self.loop.freeze(process.agent)
+            self.claims.doubt(self.loop.time() + what["seconds"])
+            try:
+                await asyncio.sleep(what["seconds"])
+            finally:
+                self._note(f"--- {process.agent} is thawed")
+                self.loop.thaw(process.agent)
+
+        self._start(freeze(), "happening")
+
+    def _do_rerun(self, what: Happening) -> None:
+        self.hand.rerun(what["cr"], what["node"])
 
     def _do_kill(self, what: Happening) -> None:
         process = self._process(what)
@@ -447,8 +477,9 @@ class World:
     def _do_node_gone(self, what: Happening) -> None:
         async def gone() -> None:
             await self.kubelets.delete_node(what["node"])
-            await asyncio.sleep(what["back"])
-            await self.kubelets.add_node(what["node"], self.template)
+            if what["back"] < 1e3:
+                await asyncio.sleep(what["back"])
+                await self.kubelets.add_node(what["node"], self.template)
 
         self._gently(gone())
 
@@ -500,8 +531,3 @@ class World:
 
     def _do_touch_status(self, what: Happening) -> None:
         self.hand.touch_status(what["cr"])
-
-
-def text(raw: bytes) -> Any:
-    """Decoded JSON."""
-    return msgspec.json.decode(raw)
