@@ -51,6 +51,44 @@ def check_service_account(core: Core, route: Route, item: Object) -> None:
         raise forbidden("", "pods", str(item["metadata"].get("name", "")), why)
 
 
+def check_quotas(core: Core, route: Route, item: Object) -> None:
+    """A new pod is within its namespace's quotas, as far as these limit the number of pods.
+
+    Counted as it is now: no controller writes the quotas' statuses here.
+
+    Raises:
+        RefusalError: 403.
+    """
+    quotas = core.store.shelf(("", "resourcequotas")).objects
+    if route.kind.shelf != ("", "pods") or not quotas:
+        return
+    prefix = f"{route.namespace}/"
+    pods = [stored.fields for stored in core.namespace_objects(route.kind, route.namespace)]
+    for key in sorted(key for key in quotas if key.startswith(prefix)):
+        spec = quotas[key].fields.get("spec") or {}
+        hard = (spec.get("hard") or {}).get("pods")
+        if hard is None or not _is_in_scope(spec, item):
+            continue
+        used = sum(_is_in_scope(spec, pod) and not _has_ended(pod) for pod in pods)
+        if used + 1 > int(hard):
+            name = key.removeprefix(prefix)
+            why = f"exceeded quota: {name}, requested: pods=1, used: pods={used}, limited: pods={hard}"
+            raise forbidden("", "pods", str(item["metadata"].get("name", "")), why)
+
+
+def _is_in_scope(quota: Mapping[str, Any], pod: Object) -> bool:
+    bounded = (pod.get("spec") or {}).get("activeDeadlineSeconds") is not None
+    return all(bounded if scope == "Terminating" else not bounded for scope in _scopes(quota))
+
+
+def _scopes(quota: Mapping[str, Any]) -> list[str]:
+    return [scope for scope in quota.get("scopes") or () if scope in ("Terminating", "NotTerminating")]
+
+
+def _has_ended(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
 def check_deletion(route: Route) -> None:
     """Some namespaces stay.
 

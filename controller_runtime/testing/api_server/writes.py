@@ -96,6 +96,7 @@ class Writes:
         name = item["metadata"].get("name", "")
         if found:
             raise invalid(kind.shelf[0], kind.kind, name, found)
+        admission.check_quotas(core, route, item)
         named = Route(kind, route.namespace, name)
         if core.find(kind, named.key) is not None:
             raise already_exists(kind.group, kind.plural, name)

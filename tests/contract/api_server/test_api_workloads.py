@@ -363,3 +363,20 @@ async def test_an_event_lives_where_it_is_about(api: Api) -> None:
     refused = await api.post(root, {"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p"}})
     assert (refused.status, refused.reason) == (422, "Invalid")
     assert ("FieldValueInvalid", "involvedObject.namespace") in refused.causes
+
+
+async def test_a_quota_of_pods_refuses_those_of_its_scope(api: Api) -> None:
+    quotas = f"/api/v1/namespaces/{api.namespace}/resourcequotas"
+    spec = {"hard": {"pods": "1"}, "scopes": ["NotTerminating"]}
+    await api.made(quotas, {"metadata": {"name": "few"}, "spec": spec})
+    pod = {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
+    answers: list[Answer] = []
+
+    async def refused() -> bool:  # a real one first has to count what is there
+        answers.append(await api.post(api.pods(), {**pod, "metadata": {"generateName": "free-"}}))
+        return answers[-1].message.endswith("exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1")
+
+    await api.until(refused)
+    assert (answers[-1].status, answers[-1].reason) == (403, "Forbidden")
+    bounded = {**pod["spec"], "activeDeadlineSeconds": 60}
+    await api.made(api.pods(), {"metadata": {"name": "bounded"}, "spec": bounded})
