@@ -23,12 +23,14 @@ class Need(StrEnum):
 
     AUDIT_LOG = "audit log"
     AUTHORISATION = "authorisation"
+    BUILT_IN_SCHEMAS = "schemas of built-in kinds"
+    DAEMON_SETS = "DaemonSet controller"
     KUBECTL = "kubectl"
 
 
 _ABILITIES: Final = {
     CONTROL_PLANE: frozenset(Need),
-    EXISTING: frozenset({Need.AUTHORISATION, Need.KUBECTL}),
+    EXISTING: frozenset(Need) - {Need.AUDIT_LOG},
     EMBEDDED: frozenset({Need.KUBECTL}),  # where one is found: the suite itself needs none
 }
 

@@ -298,6 +298,7 @@ async def test_heartbeats_move_and_end_with_the_node(place: Place) -> None:
         assert await beat() == last
 
 
+@pytest.mark.needs("DaemonSet controller")
 async def test_workloads_have_owners_and_budgets_that_evictions_meet(place: Place) -> None:
     async with place.kubelets():
         bodies = [

@@ -117,6 +117,7 @@ def test_configmaps_read_back_equal(admin: Kubectl) -> None:
         assert not differs(stored, body)
 
 
+@pytest.mark.needs("schemas of built-in kinds")
 def test_the_check_is_strict_enough_to_notice(admin: Kubectl) -> None:
     cr = CR(meta=ObjectMeta(name="gpu-tuning", uid="cr-uid", generation=2), spec=parsed("tuning", FULL))
     body = body_of(cr, Node(metadata=ObjectMeta(name="n", uid="u")))
