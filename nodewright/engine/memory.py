@@ -3,9 +3,9 @@
 Losing it costs time, never correctness: everything is worked out again from the snapshot.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from nodewright.api import keys
 from nodewright.api.nodewright import NodeWrightSpec
@@ -13,15 +13,28 @@ from nodewright.engine.announcements import Said
 from nodewright.engine.facts import NodeFacts, evaluate
 from nodewright.engine.foreign import NOTHING_FOREIGN, Foreign
 from nodewright.engine.leaving import carries
-from nodewright.engine.node_plan import Context, Mode, NodeOutcome, lost_metadata, plan_node
+from nodewright.engine.node_plan import Context, Mode, NodeOutcome, lost_metadata, plan_later, plan_node
 from nodewright.engine.ordering import complete_by_state, selects
-from nodewright.engine.rollout import Decision
+from nodewright.engine.rollout import Decision, Role
 from nodewright.engine.scope import Scope
 from nodewright.engine.status import PassResult
 from nodewright.model.objects import Job, Node, Pod
 from nodewright.model.plan import Plan
 from nodewright.model.reason import Reason
 from nodewright.model.snapshot import CR, PlanSettings, Snapshot
+
+MOST_MET: Final = 400
+"""So many nodes are looked at for the first time in one pass: a pass is synchronous, and the loop has leases and probes to serve."""
+MOST_PLANNED: Final = 300
+"""So many nodes that have something to do are planned in one pass; the next one follows at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What a pass makes of the selected nodes; `later` when something was left for the next one, and not for a retry's time."""
+
+    of: Mapping[str, NodeOutcome]
+    later: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -102,6 +115,7 @@ class CrMemory:
     quiet: Quiet | None = None
     records: dict[str, NodeRecord] = field(default_factory=dict)
     passes: int = 0
+    known: bool = False
 
     def hold(self, held: Mapping[str, Reason]) -> bool:
         """Take over what keeps packages from starting; whether it is something else than before."""
@@ -111,14 +125,22 @@ class CrMemory:
         return True
 
     def look(self, snapshot: Snapshot) -> bool:
-        """Look at every node, its Jobs and its pods, and make facts anew of what changed; whether anything did."""
+        """Look at every node, its Jobs and its pods, and make facts anew of what changed; whether anything did.
+
+        Of nodes never seen before so many at a time: until none is left, nothing is `known` well enough to decide by.
+        """
         self.passes += 1
+        strangers = MOST_MET
         changed, passes, records, cr = False, self.passes, self.records, snapshot.cr.name
         self.foreign = self.foreign.seen(self.scope, snapshot)
         every, held_on = self.held, self.foreign.held
         jobs_on, pods_on = snapshot.jobs_on, snapshot.pods_on
         for node in snapshot.nodes:
             record = records.get(node.metadata.name)
+            if record is None:
+                strangers -= 1
+                if strangers < 0:
+                    continue
             if record is None or record.node is not node:
                 record, changed = self._meet(node), True
             record.seen = passes
@@ -132,6 +154,7 @@ class CrMemory:
         if len(records) > len(snapshot.nodes):
             self._forget_missing()
             changed = True
+        self.known = strangers >= 0
         return changed
 
     def _meet(self, node: Node) -> NodeRecord:
@@ -172,16 +195,38 @@ class CrMemory:
                 del self.records[name]
 
     def outcomes(
-        self, context: Context, decisions: Mapping[str, Decision], otherwise: Decision
-    ) -> dict[str, NodeOutcome]:
-        """The parts of the plan, node by node."""
-        records = self.records
-        return {
-            name: self._outcome(context, records[name], facts, decisions.get(name, otherwise))
-            for name, facts in self.selected.items()
-        }
+        self, context: Context, decisions: Mapping[str, Decision], otherwise: Decision, refused: Collection[str]
+    ) -> "Outcomes":
+        """The parts of the plan, node by node; of many that have something to do some come in the next pass.
 
-    def _outcome(self, context: Context, record: NodeRecord, facts: NodeFacts, decision: Decision) -> NodeOutcome:
+        Those that are picked now are planned at once, a batch is picked as a whole (ROL-10). Then come those at work, and at the end the
+        `refused`, whose writes do not go through: they must not keep others back (LIF-4).
+        """
+        records, results = self.records, dict[str, NodeOutcome]()
+        fresh: list[tuple[tuple[bool, bool, bool, str], NodeFacts, Decision]] = []
+        later = False
+        for name, facts in self.selected.items():
+            decision = decisions.get(name, otherwise)
+            if decision.role is Role.LATER:
+                results[name], later = plan_later(context, facts, decision), later or name not in refused
+                continue
+            kept = self._kept(context, records[name], facts, decision)
+            if kept is not None:
+                results[name] = kept
+                continue
+            picked = decision.role is Role.WORKS and decision.pick is not None
+            fresh.append(((not picked, name in refused, decision.role is not Role.WORKS, name), facts, decision))
+        if len(fresh) > MOST_PLANNED:
+            fresh.sort(key=_first)
+        for index, (rank, facts, decision) in enumerate(fresh):
+            if index < MOST_PLANNED or not rank[0]:
+                results[facts.name] = self._planned(context, records[facts.name], facts, decision)
+            else:
+                results[facts.name], later = plan_later(context, facts, decision), later or not rank[1]
+        return Outcomes(results, later)
+
+    @staticmethod
+    def _kept(context: Context, record: NodeRecord, facts: NodeFacts, decision: Decision) -> NodeOutcome | None:
         """One that has nothing to do is kept until its facts, its decision or its next deadline come; one whose writes are under
         way, until they have ended: what would be planned now is not carried out."""
         kept, orders = record.outcome, (context.mode, context.suspend)
@@ -197,9 +242,17 @@ class CrMemory:
             and not lost_metadata(context, facts)
         ):
             return kept
+        return None
+
+    @staticmethod
+    def _planned(context: Context, record: NodeRecord, facts: NodeFacts, decision: Decision) -> NodeOutcome:
         record.outcome = plan_node(context, facts, decision)
-        record.decision, record.orders, record.current = decision, orders, True
+        record.decision, record.orders, record.current = decision, (context.mode, context.suspend), True
         return record.outcome
+
+
+def _first(one: tuple[tuple[bool, bool, bool, str], NodeFacts, Decision]) -> tuple[bool, bool, bool, str]:
+    return one[0]
 
 
 class Memory:

@@ -122,6 +122,15 @@ def plan_node(context: Context, facts: NodeFacts, decision: Decision) -> NodeOut
     return NodeOutcome(plan, entries, shown, reason, min(wakes, default=None))
 
 
+def plan_later(context: Context, facts: NodeFacts, decision: Decision) -> NodeOutcome:
+    """The node's part when its writes are for a later pass: nothing is written, and it reads as it will."""
+    status = node_status(facts, decision, context.mode)
+    if status is Status.COMPLETE:
+        status = _landed(context.scope, facts)
+    kept = facts.pick if facts.pick is not None and (facts.pick.over or facts.involved) else None
+    return NodeOutcome(NodePlan(facts.node, pick=kept), facts.entries, status, decision.reason, None)
+
+
 def _landed(scope: Scope, facts: NodeFacts) -> Status:
     """The Status of a node that is complete by its Jobs while the node does not say so yet: nothing reads complete that an
     operator killed now would have to find out again (B10)."""

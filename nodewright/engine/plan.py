@@ -52,6 +52,8 @@ class Engine:
             return plan_unreadable(cr, now)
         memory = self._memory.of(cr, cr.spec)
         changed = memory.look(snapshot)
+        if not memory.known:
+            return Plan(wake_at=now)
         quiet = memory.quiet
         if quiet is not None and not changed and quiet.holds(snapshot, now):
             return Plan(status=_draft(replace(quiet.result, now=now), urgent=quiet.urgent), wake_at=quiet.wake_at)
@@ -80,6 +82,7 @@ class Engine:
         state = read_batch_state(before.batch_state, population=population)
         common = Round(before.number, before.next_order, rfc3339(now), _hold(mode), frozen=before.pending)
         turns = _turns(turn, facts.values())
+        refused = _refused_nodes(memory, snapshot)
         decided = decide(
             compartment,
             facts.values(),
@@ -88,11 +91,12 @@ class Engine:
             turns=turns,
             busy=snapshot.busy,
             population=population,
-            refused=_refused_nodes(memory, snapshot),
+            refused=refused,
         )
 
         context = Context(memory.scope, snapshot.cr, snapshot, mode, now, suspend=ordering.suspends_jobs(snapshot.cr))
-        outcomes = memory.outcomes(context, decided.decisions, _UNDECIDED)
+        planned = memory.outcomes(context, decided.decisions, _UNDECIDED, refused)
+        outcomes = planned.of
         leaving = leavers(memory, snapshot)
         result = _result(
             context, before, decided, compartment, facts, outcomes, turn.barrier, configmaps, leaving.troubles
@@ -100,6 +104,7 @@ class Engine:
         result = replace(result, foreign=memory.foreign.reasons(memory.metadata_names))
         wakes = [o.wake_at for o in outcomes.values() if o.wake_at is not None]
         wakes += [t.due for t in leaving.troubles if t.due > now]
+        wakes += [now] if planned.later and not before.pending else []
         wakes += [configmaps.wake_at] if configmaps.wake_at is not None else []
         plan = Plan(
             configmaps=configmaps.writes,

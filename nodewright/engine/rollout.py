@@ -27,6 +27,7 @@ class Role(Enum):
     DEFINITE = auto()  # a member with an outcome: keeps its pick, holds no slot
     BUSY = auto()  # its writes of an earlier pass are under way: it is not planned, and works as far as anybody sees
     WAITS = auto()  # for its turn or its batch
+    LATER = auto()  # is picked as soon as the picks of this pass are written
     DONE = auto()  # complete, nothing to decide
 
 
@@ -56,7 +57,7 @@ class Round:
 
     `hold` keeps members that were definite and new picks from starting; `frozen` does so because the batch state has
     to return to its start first
-    (ROL-15): until that has landed no pick is given or changed.
+    (ROL-15): until that has landed no pick is given or changed. Where nothing is batched a pass picks at most `most_picks` nodes.
     """
 
     rollout: int
@@ -64,6 +65,7 @@ class Round:
     time: str
     hold: Reason | None = None
     frozen: bool = False
+    most_picks: int = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,9 @@ def decide(
 
 _DONE = Decision(Role.DONE)
 _WORKS = Decision(Role.WORKS)
+_LATER = Decision(
+    Role.LATER, None, Reason(Code.EVALUATION, "the picks of this pass are being written", "the next pass")
+)
 _RECORDING = Reason(Code.EVALUATION, "the outcome of the batch is being recorded", "the next pass")
 
 
@@ -197,6 +202,10 @@ class _Batch:
         reason = self._turns.get(one.name) or closed
         if reason is not None:
             self.decisions[one.name] = Decision(Role.WAITS, None, reason)
+            return closed
+        if self._compartment.unlimited and len(self.picked) >= self._common.most_picks:
+            # A batch is picked as a whole: once it has members it is closed (ROL-10).
+            self.decisions[one.name] = _LATER
             return closed
         self.decisions[one.name] = Decision(Role.WORKS, self._new_pick(one))
         self.slots += 1
