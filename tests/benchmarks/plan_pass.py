@@ -1,8 +1,8 @@
 """What a pass of the engine costs, in milliseconds: the longest of the first ones, one in which nothing changed, and one in which some
 nodes did. The event loop stands still for as long, so no pass should take more than 50 ms.
 
-Run `python -m tests.benchmarks.plan_pass [nodes]`; without a number it measures 1,000 nodes, and how a rollout begins on 5,000. The store is
-played by dicts of tuples; nothing is written. First passes are measured in CPU time, others in the best of several runs.
+Run `python -m tests.benchmarks.plan_pass [nodes]`; without a number it measures 1,000 nodes, and how a rollout begins on 5,000. The store
+is played by dicts of tuples; nothing is written. First passes are measured in CPU time, others in the best of several runs.
 """
 
 import gc
