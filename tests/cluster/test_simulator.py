@@ -88,7 +88,8 @@ class Place:
             "containers": [{"name": "done", "image": "registry.example/x:1"}],
             **spec,
         }
-        body = {"metadata": {"name": name}, "spec": {"backoffLimit": 0, "template": {"spec": template}}}
+        limit = 0 if restart == "Never" else 3  # restarts in place count too, if the Job is looked at before the pod ends
+        body = {"metadata": {"name": name}, "spec": {"backoffLimit": limit, "template": {"spec": template}}}
         await self.client.create(JOB, body, namespace=self.namespace)
 
     async def job_ends(self, name: str, seconds: float = 30.0) -> str:
