@@ -30,7 +30,7 @@ def main() -> int:
         command = [sys.executable, "-m", "tests.simulation", *sys.argv[1:]]
         os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
     if arguments.play is not None:
-        return _play_file(arguments)
+        return _play_files(arguments)
     begun, failed, played = time.monotonic(), [], 0
     seeds = range(arguments.start, arguments.start + arguments.seeds)
     for report, spent in _played(seeds, arguments.processes, arguments.plant):
@@ -61,7 +61,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--tell", action="store_true", help="print the history")
     parser.add_argument("--digests", action="store_true", help="print a line for each seed")
     parser.add_argument("--plant", default="", help="play with a planted bug")
-    parser.add_argument("--play", type=Path, help="play a kept history instead")
+    parser.add_argument("--play", type=Path, nargs="+", help="play kept histories instead")
     return parser.parse_args()
 
 
@@ -90,15 +90,19 @@ def _print(report: Report, spent: float) -> None:
     print(f"seed {report.seed}: {what} ({size}, {report.digest})", flush=True)
 
 
-def _play_file(arguments: argparse.Namespace) -> int:
+def _play_files(arguments: argparse.Namespace) -> int:
     if not arguments.tell:
         logging.disable(logging.CRITICAL)
-    with planted(arguments.plant):
-        report = play(Scenario.load(arguments.play))
-    if arguments.tell:
-        print("\n".join(report.history))
-    _print(report, 0.0)
-    return 1 if report.failed else 0
+    failed = 0
+    for path in arguments.play:
+        with planted(arguments.plant):
+            report = play(Scenario.load(path))
+        if arguments.tell:
+            print("\n".join(report.history))
+        print(path.name, end=": ")
+        _print(report, 0.0)
+        failed += report.failed
+    return 1 if failed else 0
 
 
 def _shrink(seed: int, plant: str) -> None:

@@ -15,6 +15,7 @@ from controller_runtime.cache.store import _number
 from controller_runtime.cache.tombstones import Tombstones
 from controller_runtime.election import Fence
 from nodewright.engine import facts, jobviews, record, rollout, stages
+from nodewright.engine import members as members_module
 from nodewright.engine.jobviews import JobView
 from nodewright.engine.members import Members
 from nodewright.engine.stages import PackageFacts, Progress
@@ -83,7 +84,7 @@ def _forgotten_dead() -> AbstractContextManager[object]:
         return self._objects.get(item.metadata.key, item)
 
     stack = contextlib.ExitStack()
-    stack.enter_context(mock.patch.object(Tombstones, "refuses", lambda self, uid, version: False))
+    stack.enter_context(mock.patch.object(Tombstones, "refuses", return_value=False))
     stack.enter_context(mock.patch.object(Store, "observe", observe))
     return stack
 
@@ -105,11 +106,13 @@ def _own_writes_unseen() -> AbstractContextManager[object]:
 
 def _waiting_not_counted() -> AbstractContextManager[object]:
     """ROL-10, B11: a member between two of its stages keeps its slot."""
-    sort_members = rollout.sort_members
+    sort_members = members_module.sort_members
 
     def sorted_badly(*arguments: Any) -> Members:
         members = sort_members(*arguments)
-        members.slots -= sum(1 for one in members.under_way if not one.unfinished)
+        waiting = sum(1 for one in members.under_way if not one.unfinished)
+        members.slots -= waiting
+        members.undecided = max(0, members.undecided - waiting)
         return members
 
     return mock.patch.object(rollout, "sort_members", sorted_badly)
@@ -117,12 +120,12 @@ def _waiting_not_counted() -> AbstractContextManager[object]:
 
 def _no_fence() -> AbstractContextManager[object]:
     """Trap 33: whoever writes asks first whether it still leads."""
-    return mock.patch.object(Fence, "check", lambda self: None)
+    return mock.patch.object(Fence, "check")
 
 
 def _terminating_is_gone() -> AbstractContextManager[object]:
     """JOB-8, B22: a Job that is being deleted still has its name, and perhaps a pod."""
-    view_jobs = facts.view_jobs
+    view_jobs = jobviews.view_jobs
 
     def without(scope: Any, node: Node, jobs: Any, pods: Any) -> jobviews.NodeJobs:
         return view_jobs(scope, node, tuple(j for j in jobs if j.metadata.deletion_timestamp is None), pods)
@@ -132,7 +135,7 @@ def _terminating_is_gone() -> AbstractContextManager[object]:
 
 def _fresh_run_each_time() -> AbstractContextManager[object]:
     """LIF-12: an entry that is due keeps its run, so that the same Job is made again."""
-    package_facts = facts.package_facts
+    package_facts = stages.package_facts
 
     def forgetful(*arguments: Any, **options: Any) -> PackageFacts:
         found = package_facts(*arguments, **options)

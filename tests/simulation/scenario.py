@@ -71,11 +71,14 @@ class _Draw:
         for index in range(rnd.choices([1, 2, 3], [65, 27, 8])[0] if len(self.nodes) < 7 else 1):
             self.crs[f"cr{index}"] = self._spec(index)
         self.length = rnd.choice([15.0, 30.0, 60.0, 120.0])
-        self.operators = rnd.choices([1, 2], [70, 30])[0]
+        self.operators = rnd.choices([1, 2], [60, 40])[0]
 
     def scenario(self) -> Scenario:
         rnd = self.random
         happenings = [self._happening() for _ in range(rnd.choices([0, 3, 8, 15, 25], [5, 20, 35, 25, 15])[0])]
+        happenings += [self._in_the_dark(one) for one in happenings if one["do"] == "expire" and rnd.random() < 0.6]
+        if any(one["do"] in ("freeze", "deaf") for one in happenings) and rnd.random() < 0.7:
+            self.operators = 2
         return Scenario(
             seed=self.seed,
             nodes=self.nodes,
@@ -140,10 +143,13 @@ class _Draw:
             (30, self._fault), (14, self._watch), (6, self._expire), (10, self._kill), (3, self._restart),
             (2, self._jump), (5, self._node_gone), (3, self._reboot), (3, self._kubelet), (4, self._taint),
             (4, self._ignore), (2, self._relabel), (5, self._delete), (6, self._edit), (5, self._order),
-            (4, self._reset), (4, self._rerun), (4, self._foreign), (5, self._deaf), (5, self._freeze),
+            (4, self._reset), (4, self._rerun), (4, self._foreign), (5, self._deaf), (7, self._freeze),
         ]  # fmt: skip
         move = self.random.choices([m for _, m in moves], [w for w, _ in moves])[0]
-        return {"at": self._at(), **move()}
+        happening = {"at": self._at(), **move()}
+        if happening["do"] == "freeze" and self.random.random() < 0.5:
+            happening["at"] = round(self.random.uniform(0.0, 8.0), 2)  # in the thick of it
+        return happening
 
     def _fault(self) -> Happening:
         rnd = self.random
@@ -171,11 +177,21 @@ class _Draw:
     def _expire(self) -> Happening:
         return {"do": "expire", "operator": self._operator(), "seconds": self.random.choice([0.1, 3.0, 15.0])}
 
+    def _in_the_dark(self, expire: Happening) -> Happening:
+        """Something goes while nobody hears of it: only the list's difference tells."""
+        at = round(expire["at"] + 0.4 * expire["seconds"], 2)
+        return {"at": at, **self.random.choice([self._node_gone, self._delete, self._delete])()}
+
     def _deaf(self) -> Happening:
         return {"do": "deaf", "operator": self._operator(), "seconds": self.random.choice([10.0, 35.0, 60.0])}
 
     def _freeze(self) -> Happening:
-        return {"do": "freeze", "operator": self._operator(), "seconds": self.random.choice([5.0, 25.0, 45.0])}
+        return {
+            "do": "freeze",
+            "leader": self.random.random() < 0.7,
+            "operator": self._operator(),
+            "seconds": self.random.choice([5.0, 40.0, 60.0]),
+        }
 
     def _rerun(self) -> Happening:
         return {"do": "rerun", "cr": self._cr(), "node": self._node()}

@@ -433,6 +433,9 @@ class World:
     def _do_freeze(self, what: Happening) -> None:
         """SIGSTOP and, later, SIGCONT."""
         process = self._process(what)
+        lease = self.journal.now.leases.get(LEASE_NAME)
+        if what["leader"] and lease is not None:
+            process = self._agents.get(lease.spec.get("holderIdentity", ""), process)
 
         async def freeze() -> None:
             for _ in range(100):
