@@ -18,6 +18,7 @@ from nodewright.cli.simulation_run import Played, Request, play
 from nodewright.cli.simulation_text import Lines, LiveTable, print_summary
 from nodewright.simulator.durations import STAGES, Durations, parse_stage_duration
 from nodewright.simulator.made_nodes import MadeNodes, NodesError, make_nodes, read_nodes
+from nodewright.simulator.report import render
 from nodewright.simulator.rules import Rule, parse_rule
 
 DONE, FAILED, USAGE = 0, 1, 2
@@ -61,11 +62,24 @@ def run(options: Options) -> int:
     except KeyboardInterrupt:
         return 130
     outcome = played.outcome
+    if options.report is not None and not _write_report(options.report, played, errors):
+        return FAILED
     if options.as_json:
         sys.stdout.write(json.dumps(outcome.to_plain(), indent=2) + "\n")
     else:
         print_summary(console, outcome, wall=wall)
     return DONE if outcome.succeeded else FAILED
+
+
+def _write_report(file: Path, played: Played, errors: Console) -> bool:
+    title = f"Rollout of {', '.join(cr.name for cr in played.outcome.crs)} on {played.outcome.nodes} nodes"
+    try:
+        file.write_text(render(played.outcome, played.timeline, title=title), encoding="utf-8")
+    except OSError as error:
+        errors.print(f"{file}: cannot be written: {error.strerror}", style="red", markup=False)
+        return False
+    errors.print(f"The report is in {file}.", style="dim", markup=False)
+    return True
 
 
 def _play(request: Request, console: Console, options: Options) -> tuple[Played, float]:

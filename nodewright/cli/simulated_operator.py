@@ -20,8 +20,11 @@ from nodewright.operator.settings import Settings
 from nodewright.simulator.embedded_cluster import Operator
 
 IDENTITY: Final = "nodewright-operator-0"
-PLAN_INTERVAL: Final = 1.0
-"""Virtual seconds between two passes: planning takes no time here, so that without it a thousand nodes would be planned for each event."""
+SHORTEST_INTERVAL: Final = 1.0
+LONGEST_INTERVAL: Final = 5.0
+NODES_A_SECOND: Final = 200
+"""Virtual seconds between two passes grow with the nodes: planning takes no time here, so that without that a thousand nodes would be
+planned anew for each of ten thousand events."""
 
 
 class PassWatcher(Protocol):
@@ -60,6 +63,7 @@ class SimulatedSettings:
     """What of the operator's settings a simulation may change."""
 
     namespace: str
+    nodes: int
     agent_image: str = "ghcr.io/nvidia/nodewright/agent:6.4.2"
     reapply_on_reboot: bool = False
 
@@ -84,7 +88,7 @@ def real_operator(settings: SimulatedSettings, watcher: PassWatcher) -> Operator
             namespace=settings.namespace,
             agent_image=settings.agent_image,
             reapply_on_reboot=settings.reapply_on_reboot,
-            plan_interval=PLAN_INTERVAL,
+            plan_interval=min(max(SHORTEST_INTERVAL, settings.nodes / NODES_A_SECOND), LONGEST_INTERVAL),
             job_retain=1_000_000,
             leader_elect=False,
             enable_webhooks=False,

@@ -7,6 +7,7 @@ address, so that the sets in which asyncio and anyio keep them are walked in the
 
 import asyncio
 import itertools
+import math
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
@@ -56,7 +57,7 @@ class _Jump:
             raise RuntimeError("nothing will ever happen again: every task waits and no timer is set")
         if timeout > 0:
             self._turns = 0
-            self._loop.now += timeout
+            self._loop.jump(timeout)
         else:
             self._turns += 1
             if self._turns > self._loop.spin_limit:
@@ -73,7 +74,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.spin_limit = spin_limit
         self._numbers = itertools.count(1)
         self._selector = _Jump(self)
-        self._clock_resolution = 1e-9
+        self._clock_resolution = math.ulp(0.0)
         self.set_task_factory(self._task)
         self.unhandled: list[str] = []
         """What was reported to the loop: exceptions nobody retrieved and the like."""
@@ -82,6 +83,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
         return self.now
+
+    def jump(self, seconds: float) -> None:
+        """Let time go on. It lands on the next timer exactly, and no timer is called before its time, not by a rounding error:
+        whoever would then look how long there is to wait, and wait for that, would do so for ever."""
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        next_timer = timers[0].when() if timers else 0.0
+        self.now = max(self.now + seconds, next_timer)
+        self._clock_resolution = math.ulp(self.now)
 
     def create_future(self) -> asyncio.Future[Any]:
         """A numbered future."""

@@ -66,11 +66,11 @@ def merge_patch(document: JsonObject, patch: JsonValue) -> JsonObject:
         raise PatchError(
             400, f"error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         )
-    return _merged(document, patch)
+    return _merged(copied(document), patch)
 
 
-def _merged(document: JsonObject, patch: JsonObject) -> JsonObject:
-    merged = copied(document)
+def _merged(merged: JsonObject, patch: JsonObject) -> JsonObject:
+    """In place; `merged` is ours."""
     for key, value in patch.items():
         held = merged.get(key)
         if value is None:
@@ -79,7 +79,7 @@ def _merged(document: JsonObject, patch: JsonObject) -> JsonObject:
             merged[key] = _merged(held, value) if isinstance(value, dict) else copied(value)
         else:
             merged[key] = _without_nulls(value)
-    return merged  # type: ignore[no-any-return]
+    return merged
 
 
 def _without_nulls(value: JsonValue) -> JsonValue:

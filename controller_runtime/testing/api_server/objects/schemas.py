@@ -164,7 +164,14 @@ def _drops_null(schema: JsonObject) -> bool:
     return bool(schema) and not schema.get("nullable") and schema.get("default") is None
 
 
+def _says_nothing_below(schema: JsonObject) -> bool:
+    """Whether no default and no null below a value can be a matter of this schema, so that nobody need look."""
+    return not ("properties" in schema or "items" in schema or isinstance(schema.get("additionalProperties"), dict))
+
+
 def _without_nulls(value: JsonValue, schema: JsonObject) -> JsonValue:
+    if _says_nothing_below(schema):
+        return copied(value)
     if isinstance(value, dict):
         kept = {}
         for name, item in value.items():
@@ -179,6 +186,8 @@ def _without_nulls(value: JsonValue, schema: JsonObject) -> JsonValue:
 
 def _default(value: JsonValue, schema: JsonObject) -> None:
     """In place; `value` is ours."""
+    if _says_nothing_below(schema):
+        return
     if isinstance(value, dict):
         for name, known in _with_defaults(schema):
             if name not in value or (value[name] is None and not known.get("nullable")):

@@ -8,17 +8,30 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+import msgspec
+
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 JsonValue: TypeAlias = Any
 """What `json.loads` gives: dict, list, str, int, float, bool or None."""
 JsonObject: TypeAlias = dict[str, Any]
 
 
 def copied(value: JsonValue) -> JsonValue:
-    """A deep copy; several times faster than `copy.deepcopy`, since JSON has no cycles."""
+    """A deep copy. Through text and back is the fastest way there is; what has no text is copied by hand."""
+    kind = type(value)
+    if kind is not dict and kind is not list:
+        return value
+    try:
+        return _decode(_encode(value))
+    except (ValueError, TypeError, OverflowError, msgspec.MsgspecError):  # numbers beyond 64 bits, half characters
+        return _copied_by_hand(value)
+
+
+def _copied_by_hand(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
+        return {key: _copied_by_hand(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [copied(item) for item in value]
+        return [_copied_by_hand(item) for item in value]
     return value
 
 

@@ -1,0 +1,124 @@
+"""`nodewright simulate` from end to end on small rollouts: exit codes, what it says, and that a seed gives the same again (CLI-13)."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MANIFEST = """\
+apiVersion: nodewright.nvidia.com/v1alpha1
+kind: NodeWright
+metadata:
+  name: demo
+spec:
+  nodeSelectors:
+    matchLabels: {pool: gpu}
+  interruptionBudget: {count: 2}
+  packages:
+    tuning: {version: 1.2.3, image: ghcr.io/x/tuning}
+"""
+
+
+def simulate(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "nodewright", "simulate", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> str:
+    file = tmp_path / "demo.yaml"
+    file.write_text(MANIFEST, encoding="utf-8")
+    return str(file)
+
+
+def result(*arguments: str) -> dict[str, Any]:
+    decoded: dict[str, Any] = json.loads(simulate("-o", "json", *arguments).stdout)
+    return decoded
+
+
+def test_a_rollout_completes_and_is_told(manifest: str) -> None:
+    done = simulate(manifest, "--nodes", "4")
+    assert done.returncode == 0, done.stderr
+    assert "4 with pool=gpu" in done.stdout
+    assert re.search(r"0:0\d:\d\d  demo: batch 2 begins", done.stdout)
+    assert re.search(r"tuning 1\.2\.3 +apply +4 +0", done.stdout)
+    assert "Every node is complete" in done.stdout
+    assert "\x1b[" not in done.stdout
+
+
+def test_a_failure_is_explained_and_ends_with_1(manifest: str) -> None:
+    done = simulate(manifest, "--nodes", "3", "--fail", "node=node-0002,stage=apply:fail=7")
+    assert done.returncode == 1
+    assert "tuning 1.2.3 apply failed (exit code 7), attempt 1 on node-0002" in done.stdout
+    assert re.search(r"1 erroring: node-0002\s+StageFailed: package tuning failed for good at apply", done.stdout)
+
+
+def test_the_same_seed_gives_the_same_bytes(manifest: str) -> None:
+    first, second, other = (simulate(manifest, "--nodes", "3", "-o", "json", "--seed", seed).stdout for seed in "112")
+    assert first == second != other
+    assert json.loads(first)["succeeded"] is True
+
+
+def test_what_hangs_ends_the_simulation_too(manifest: str) -> None:
+    """A hanging stage is killed by its deadline, four times; then nothing moves any more."""
+    found = result(manifest, "--nodes", "1", "--fail", "stage=apply:hang")
+    assert (found["ending"], found["nodewrights"][0]["unfinished"][0]["reason"]) == ("stuck", "StageFailed")
+    assert found["virtualSeconds"] > 4 * 3600
+
+
+def test_a_field_without_behaviour_is_shown(manifest: str) -> None:
+    with_interrupt = MANIFEST.replace("ghcr.io/x/tuning}", "ghcr.io/x/tuning, interrupt: {type: reboot}}")
+    done = simulate("-", "--nodes", "2", stdin=with_interrupt)
+    if done.returncode == 0:
+        pytest.skip("interrupts are supported by now")
+    assert done.returncode == 1
+    assert "Unsupported: " in done.stdout
+    assert "spec.packages[tuning].interrupt" in done.stdout
+
+
+def test_nodes_of_a_cluster_go_on_from_what_they_carry(manifest: str, tmp_path: Path) -> None:
+    """Ignored, tainted and silent nodes stay where they are; each says why."""
+    taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
+    nodes = [
+        {"metadata": {"name": "good", "labels": {"pool": "gpu"}}},
+        {"metadata": {"name": "ignored", "labels": {"pool": "gpu", "nodewright.nvidia.com/ignore": "true"}}},
+        {"metadata": {"name": "tainted", "labels": {"pool": "gpu"}}, "spec": {"taints": [taint]}},
+        {"metadata": {"name": "other", "labels": {"pool": "cpu"}}},
+    ]
+    file = tmp_path / "nodes.json"
+    file.write_text(
+        json.dumps({"kind": "List", "items": [{"kind": "Node", **node} for node in nodes]}), encoding="utf-8"
+    )
+    (cr,) = result(manifest, "--nodes-from", str(file))["nodewrights"]
+    assert cr["nodes"]["complete"] == 1
+    reasons = {one["node"]: one["reason"] for one in cr["unfinished"]}
+    assert reasons == {"ignored": "Ignored", "tainted": "TaintNotTolerable"}
+
+
+def test_a_faulty_manifest_is_refused_with_its_line(manifest: str) -> None:
+    Path(manifest).write_text(MANIFEST.replace("1.2.3", "latest"), encoding="utf-8")
+    done = simulate(manifest)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{manifest}:10: NodeWright demo: spec.packages[tuning].version:")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--nodes", "0"],
+        ["--nodes", "3", "--nodes-from", "x"],
+        ["--fail", "nonsense"],
+        ["--duration", "apply=soon"],
+        ["--within-hours", "-1"],
+        ["--seed", "x"],
+    ],
+)
+def test_wrong_usage_ends_with_2(manifest: str, arguments: list[str]) -> None:
+    done = simulate(manifest, *arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
