@@ -4,6 +4,7 @@ Sessions run in the environment nox itself runs in, which the Makefile made from
 versions, and no minutes spent on making seven alike. Call it as ``.venv/bin/nox``.
 """
 
+import signal
 import sys
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import nox
 nox.needs_version = ">=2024.10"
 nox.options.default_venv_backend = "none"
 nox.options.sessions = ["lint", "types", "unit", "cluster", "faults"]
+
+# A `kill` of nox ends what it runs, as Ctrl-C does; else a playground would stay behind.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 _BIN = Path(sys.executable).parent
 
@@ -49,9 +53,12 @@ def unit(session: nox.Session) -> None:
 
 @nox.session
 def cluster(session: nox.Session) -> None:
-    """Tests of behaviour against a real control plane."""
-    _build_control_plane(session)
-    _python(session, "pytest", *(session.posargs or ["tests/cluster"]))
+    """Tests of behaviour on the embedded cluster and on a real control plane: ``-- --backend embedded`` needs no Go."""
+    chosen = list(session.posargs)
+    if "embedded" not in chosen and "--backend=embedded" not in chosen:
+        _build_control_plane(session)
+    where = [] if any(argument.startswith("tests") for argument in chosen) else ["tests/cluster"]
+    _python(session, "pytest", "-p", "no:xdist", *chosen, *where)  # all share one cluster and one operator
 
 
 @nox.session

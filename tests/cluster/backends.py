@@ -51,13 +51,18 @@ def backend_of(item: pytest.Item) -> str | None:
     return found
 
 
+def fixtures_of(item: pytest.Item) -> tuple[str, ...]:
+    """The names of all fixtures the test asks for."""
+    return tuple(getattr(item, "fixturenames", ()))
+
+
 def missing(item: pytest.Item) -> list[Need]:
     """What the test needs and its backend has not."""
     backend = backend_of(item)
     if backend is None:
         return []
     needs = {Need(need) for mark in item.iter_markers("needs") for need in mark.args}
-    if "admin" in getattr(item, "fixturenames", ()):
+    if "admin" in fixtures_of(item):
         needs.add(Need.KUBECTL)
     has = _ABILITIES[backend]
     if backend == EMBEDDED and kubectl_or_none() is None:

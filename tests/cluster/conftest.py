@@ -10,11 +10,14 @@ import pytest
 from controller_runtime.testing.control_plane import Cluster, ControlPlane, ExistingCluster, Programs
 from nodewright.simulator.embedded_process import EmbeddedProcess
 from nodewright.simulator.installation import install
-from tests.cluster.backends import CONTROL_PLANE, EMBEDDED, backend_of, chosen_backends, missing
+from tests.cluster.backends import CONTROL_PLANE, EMBEDDED, backend_of, chosen_backends, fixtures_of, missing
 from tests.cluster.harness import Stage, open_stage
 
 EMBEDDED_SPEED: Final = 10.0
 """Divides what the embedded controllers wait only to let time pass; the control plane's controllers wait as long as anywhere."""
+
+_HERE: Final = Path(__file__).parent
+_NOT_IN_PARTS: Final = "tests/cluster shares one cluster and one operator: run it without pytest-xdist (-n)"
 
 
 class Kubectl(Protocol):
@@ -29,12 +32,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("backend", chosen_backends(metafunc.config), indirect=True, scope="session")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Ends a run that begins with ``-n``; where this file is read by a worker only, its tests fail instead."""
+    if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
+        raise pytest.UsageError(_NOT_IN_PARTS)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if hasattr(item.config, "workerinput"):
+        pytest.fail(_NOT_IN_PARTS, pytrace=False)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuses what cannot work, and skips what its backend cannot do."""
-    if hasattr(config, "workerinput"):
-        raise pytest.UsageError("tests/cluster shares one cluster and one operator: run it without pytest-xdist (-n)")
+    """Skips what its backend cannot do."""
+    only_embedded = chosen_backends(config) == [EMBEDDED]
     for item in items:
-        if lacks := missing(item):
+        if only_embedded and item.path.is_relative_to(_HERE) and "control_plane_programs" in fixtures_of(item):
+            item.add_marker(pytest.mark.skip(reason="it is about the control plane, and --backend is embedded"))
+        elif lacks := missing(item):
             item.add_marker(pytest.mark.skip(reason=f"the {backend_of(item)} backend has no {' and no '.join(lacks)}"))
 
 

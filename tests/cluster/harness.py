@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from controller_runtime.testing.control_plane import Cluster, ControlPlane
 from controller_runtime.transport import Client, load_config
+from nodewright.simulator.embedded_process import EmbeddedProcess
 from nodewright.simulator.kubelets import Kubelets, Timing
 from nodewright.simulator.ledger import Ledger
 from nodewright.simulator.processes import Processes
@@ -197,6 +198,11 @@ class Stage:
         """SIGKILL."""
         with self._lock:
             self.processes.kill(name)
+
+    async def hurry_takeover(self) -> None:
+        """After a kill: take its lease away where time is saved so, on the embedded backend. Elsewhere the next one waits it out."""
+        if isinstance(self.cluster, EmbeddedProcess):
+            await self.client.delete(LEASE, "nodewright-operator", namespace=NAMESPACE)
 
     async def lease(self) -> dict[str, Any]:
         """The spec of the operator's lease."""

@@ -209,6 +209,7 @@ async def test_an_operator_that_is_killed_goes_on_where_it_was(s: Scenario) -> N
     for starts in (2, 9):
         await s.until(lambda starts=starts: len(s.ledger(container="-init")) >= starts, "it works")  # type: ignore[misc]
         await asyncio.to_thread(s.stage.kill_operator)
+        await s.stage.hurry_takeover()
         await asyncio.sleep(1.5)
         await asyncio.to_thread(s.stage.start_operator)
     await s.until_status("complete", within=90)

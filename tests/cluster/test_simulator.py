@@ -88,7 +88,9 @@ class Place:
             "containers": [{"name": "done", "image": "registry.example/x:1"}],
             **spec,
         }
-        limit = 0 if restart == "Never" else 3  # restarts in place count too, if the Job is looked at before the pod ends
+        limit = (
+            0 if restart == "Never" else 3
+        )  # restarts in place count too, if the Job is looked at before the pod ends
         body = {"metadata": {"name": name}, "spec": {"backoffLimit": limit, "template": {"spec": template}}}
         await self.client.create(JOB, body, namespace=self.namespace)
 
