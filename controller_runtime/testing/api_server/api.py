@@ -36,6 +36,7 @@ from controller_runtime.testing.api_server.values import (
 )
 from controller_runtime.testing.api_server.watches import Watch
 from controller_runtime.testing.api_server.writes import Writes, Written
+from controller_runtime.transport import Resource
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
@@ -176,9 +177,9 @@ class ApiServer:
         loaded: Object = msgspec.json.decode(answer.body)
         return loaded
 
-    def expire_window(self) -> None:
-        """Forget the past: watches and pages of an earlier version are answered with 410."""
-        self._core.store.forget()
+    def expire_window(self, resource: Resource | None = None) -> None:
+        """Forget the past, of one resource or of all: watches and pages of an earlier version are answered with 410."""
+        self._core.store.forget(None if resource is None else (resource.group, resource.plural))
 
     def cut_watches(self, *, cleanly: bool = False) -> None:
         """End every open watch, by a broken connection or as a server that ends them in good order."""

@@ -83,7 +83,7 @@ def test_a_field_without_behaviour_is_shown(manifest: str) -> None:
 def test_nodes_of_a_cluster_go_on_from_what_they_carry(manifest: str, tmp_path: Path) -> None:
     """Ignored, tainted and silent nodes stay where they are; each says why."""
     taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
-    nodes = [
+    nodes: list[dict[str, Any]] = [
         {"metadata": {"name": "good", "labels": {"pool": "gpu"}}},
         {"metadata": {"name": "ignored", "labels": {"pool": "gpu", "nodewright.nvidia.com/ignore": "true"}}},
         {"metadata": {"name": "tainted", "labels": {"pool": "gpu"}}, "spec": {"taints": [taint]}},

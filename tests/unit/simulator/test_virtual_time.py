@@ -38,7 +38,7 @@ def test_no_timer_is_called_before_its_time() -> None:
 
 def test_time_that_stands_still_is_an_error() -> None:
     async def main() -> None:
-        while True:
+        while True:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     with pytest.raises(LivelockError):
