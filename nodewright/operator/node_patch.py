@@ -4,7 +4,7 @@ Every operation on a key of ours is preceded by a test of the value the plan was
 that nothing of ours is ever overwritten unseen and another node of the same name is never hit. Pure; `node_writes` relies on it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nodewright.model.objects import Node
@@ -26,6 +26,29 @@ def operations(node: Node, patch: NodePatch, *, resource_version: str) -> list[O
     if all(part["op"] == "test" for part in parts):
         return []
     return [_test("/metadata/uid", node.metadata.uid), *parts]
+
+
+def condition_operations(node: Node, entries: Sequence[Mapping[str, Any]]) -> list[Operation] | None:
+    """Conditions in the same request as our keys, if their places in the node's list are certain; None: they need one of their own.
+
+    A condition that is there is replaced where it stands, under a test of its type. One that is missing may only be appended by a
+    patch that proves in the same breath that nothing of ours was on the node (the caller's business): a picture that is too old
+    would make two of a type.
+    """
+    places = {condition.type: place for place, condition in enumerate(node.status.conditions)}
+    if not places or len(places) != len(node.status.conditions):
+        return None
+    result: list[Operation] = []
+    for entry in entries:
+        if "$patch" in entry:
+            return None
+        place = places.get(entry["type"])
+        if place is None:
+            result.append({"op": "add", "path": "/status/conditions/-", "value": dict(entry)})
+            continue
+        path = f"/status/conditions/{place}"
+        result += [_test(f"{path}/type", entry["type"]), {"op": "replace", "path": path, "value": dict(entry)}]
+    return result
 
 
 def _map_operations(path: str, current: Mapping[str, str], changes: Mapping[str, str | None]) -> Iterator[Operation]:

@@ -33,7 +33,7 @@ class NodeSequence:
         if plan.metadata is not None:
             await self._configmaps.write(cr, plan.metadata, memory, tally)
         try:
-            await self._nodes.patch(plan, tally)
+            told = await self._nodes.patch(plan, tally)
         except (ApiError, TransportError) as error:
             if not is_refusal(error) and getattr(error, "sent", None) is not False:
                 memory.note(plan.pick)  # it may have landed all the same, and its number is given once (ROL-14)
@@ -47,7 +47,8 @@ class NodeSequence:
         waits = [await self._jobs.create(cr, create, memory, tally) for create in plan.creates]
         for mark in plan.marks:
             await self._jobs.mark(mark, tally)
-        await self._nodes.conditions(plan, tally)
+        if not told:
+            await self._nodes.conditions(plan, tally)
         for delete in plan.job_deletes:
             await self._jobs.delete(delete, memory, tally)
         for delete_pod in plan.pod_deletes:

@@ -27,8 +27,11 @@ class NodeWrites:
         self._stores = stores
         self._clock = clock
 
-    async def patch(self, plan: NodePlan, tally: Tally) -> None:
-        """Write the node's merged patch if the node's keys are still what the plan saw.
+    async def patch(self, plan: NodePlan, tally: Tally) -> bool:
+        """Write the node's merged patch if the node's keys are still what the plan saw; whether its conditions went with it.
+
+        The status subresource of a Node takes labels and annotations too (not the spec), so keys and conditions are one request
+        where they can be: a node's requests are what a rollout costs.
 
         Raises:
             Stale: they are not, or the node is gone or another one; the picture was refreshed (trap 35).
@@ -36,20 +39,45 @@ class NodeWrites:
             ApiError, TransportError: anything else.
         """
         if plan.patch is None:
-            return
+            return False
         target = self._target(plan.node)
         sent = node_patch.operations(plan.node, plan.patch, resource_version=self._version(plan.node))
         if not sent:
-            return
+            return False
+        conditions = self._with_patch(plan)
         tally.writes += 1
         try:
+            if conditions:
+                await self._cluster.patch(target, [*sent, *conditions], PatchType.JSON, subresource="status")
+                return True
             await self._cluster.patch(target, sent, PatchType.JSON)
         except Invalid as error:
             # A failed test and a wrong patch are answered alike: only the live node tells them apart.
             live = await self._cluster.refresh(target)
-            if live is None or _operations(live, plan, self._version(live)) != sent:
+            if live is None or _operations(live, plan, self._version(live)) != sent or _moved(live, plan):
                 raise Stale(str(error)) from error
-            raise
+            if not conditions:
+                raise
+            # Not the keys, then: the conditions have a way of their own out of a list that no patch is accepted for.
+            tally.writes += 1
+            await self._cluster.patch(target, sent, PatchType.JSON)
+        return False
+
+    def _with_patch(self, plan: NodePlan) -> list[node_patch.Operation]:
+        """The conditions as part of the node's patch; none when they cannot be."""
+        patch = plan.patch
+        if patch is None or patch.unschedulable is not None or not plan.conditions:
+            return []
+        present = {condition.type: condition for condition in plan.node.status.conditions}
+        first = [each for each in plan.conditions if each.type not in present]
+        untouched = any(
+            key.startswith(keys.STATUS_PREFIX) and key not in plan.node.metadata.annotations
+            for key in patch.annotations
+        )
+        if first and not untouched:
+            return []
+        entries = [self._entry(condition, present.get(condition.type)) for condition in plan.conditions]
+        return node_patch.condition_operations(plan.node, entries) or []
 
     async def confirm(self, plan: NodePlan) -> None:
         """Read the node live: what is to be deleted for what the node says must not go because of an old picture (LIF-2).
@@ -140,6 +168,11 @@ class NodeWrites:
         held = self._stores.nodes.get(node.metadata.name)
         newest = self._stores.nodes.resource_version(node.metadata.name) if held is node else None
         return newest or node.metadata.resource_version
+
+
+def _moved(live: Node, plan: NodePlan) -> bool:
+    """Whether the node's list of conditions has other places than the plan saw."""
+    return [each.type for each in live.status.conditions] != [each.type for each in plan.node.status.conditions]
 
 
 def _operations(node: Node, plan: NodePlan, version: str) -> list[node_patch.Operation]:

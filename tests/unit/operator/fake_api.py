@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from controller_runtime.testing.api_server.objects.patches import PatchError, json_patch
 from controller_runtime.transport import AlreadyExists, ApiError, Conflict, Invalid, NotFound, PatchType, Resource
 from controller_runtime.transport.errors import Status, api_error
 
@@ -173,22 +174,7 @@ _ABSENT = object()
 
 
 def _json_patched(document: Any, operations: list[dict[str, Any]]) -> Any:
-    for operation in operations:
-        *path, last = [p.replace("~1", "/").replace("~0", "~") for p in operation["path"].split("/")[1:]]
-        holder = document
-        for step in path:
-            if step not in holder:
-                raise refusal(Invalid, 422, f"no {step} in {operation['path']}")
-            holder = holder[step]
-        present = holder.get(last, _ABSENT)
-        match operation["op"]:
-            case "test":
-                if (None if present is _ABSENT else present) != operation["value"]:
-                    raise refusal(Invalid, 422, f"test of {operation['path']} failed")
-            case "add":
-                holder[last] = operation["value"]
-            case "remove":
-                if present is _ABSENT:
-                    raise refusal(Invalid, 422, f"nothing at {operation['path']}")
-                del holder[last]
-    return document
+    try:
+        return json_patch(document, operations)
+    except PatchError as error:
+        raise refusal(Invalid, 422, str(error)) from error

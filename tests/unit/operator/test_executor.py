@@ -246,6 +246,64 @@ async def test_the_transition_time_stays_while_the_status_stays(bench: Bench) ->
     assert (written["reason"], written["lastTransitionTime"]) == ("New", "2020-01-01T00:00:00Z")
 
 
+STATUS = keys.status_key("cr")
+READY = {"type": "Ready", "status": "True"}
+NOT_READY = NodeCondition("x/NotReady", "True", "Incomplete")
+
+
+def first(node: Node, value: str = "in_progress") -> NodePlan:
+    """The first write to a node: its Status with its conditions."""
+    return NodePlan(node=node, patch=NodePatch(annotations={STATUS: value}), conditions=(NOT_READY,), pick=PICK)
+
+
+async def test_a_nodes_keys_and_conditions_are_one_request(bench: Bench) -> None:
+    """CON-8, CON-11: appended in the patch that proves the node untouched, later replaced where they stand."""
+    bench.add_cr()
+    await apply(bench, Plan(nodes=(first(bench.add_node(status={"conditions": [READY]})),)))
+    node = bench.stores.nodes.get("n1")
+    assert node is not None
+    done = NodeCondition("x/NotReady", "False", "Complete")
+    plan = NodePlan(node=node, patch=NodePatch(annotations={STATUS: "complete"}), conditions=(done,), pick=PICK)
+    await apply(bench, Plan(nodes=(plan,)))
+    assert [where for _, where, _ in bench.api.writes("patch", "nodes/")] == ["nodes/n1/status"] * 2
+    assert bench.node()["metadata"]["annotations"][STATUS] == "complete"
+    assert [(c["type"], c["status"]) for c in bench.node()["status"]["conditions"]] == [
+        ("Ready", "True"),
+        ("x/NotReady", "False"),
+    ]
+
+
+async def test_conditions_go_by_themselves_where_an_old_picture_would_make_two_of_a_type(bench: Bench) -> None:
+    """B146: missing conditions of a node that has our keys already, and a list that names a type twice."""
+    bench.add_cr()
+    touched = bench.add_node(metadata={"annotations": {STATUS: "waiting"}}, status={"conditions": [READY]})
+    twice = bench.add_node("n2", status={"conditions": [READY, READY]})
+    await apply(bench, Plan(nodes=(first(touched), first(twice))))
+    assert sorted(where for _, where, _ in bench.api.writes("patch", "nodes/")) == [
+        "nodes/n1", "nodes/n1/status", "nodes/n2", "nodes/n2/status",
+    ]  # fmt: skip
+
+
+async def test_conditions_that_the_server_refuses_do_not_take_the_keys_with_them(bench: Bench) -> None:
+    bench.add_cr()
+    node = bench.add_node(status={"conditions": [READY]})
+    bench.api.fail_once("patch", "nodes/n1/status", refusal(Invalid, 422, "no such condition"))
+    await apply(bench, Plan(nodes=(first(node),)))
+    assert [where for _, where, _ in bench.api.writes("patch", "nodes/")][-2:] == ["nodes/n1", "nodes/n1/status"]
+    assert bench.node()["metadata"]["annotations"][STATUS] == "in_progress"
+
+
+async def test_a_list_of_conditions_that_moved_is_planned_again(bench: Bench) -> None:
+    """CON-11: a place is only as good as the picture it was read from."""
+    bench.add_cr()
+    old = {"type": "x/NotReady", "status": "False"}
+    node = bench.add_node(status={"conditions": [old, READY]})
+    bench.api.put(resources.NODE, {**bench.node(), "status": {"conditions": [READY, old]}})
+    await apply(bench, Plan(nodes=(first(node),)))
+    assert ("cr", 0.0, "stale") in bench.passes
+    assert bench.node()["status"]["conditions"] == [READY, old]
+
+
 async def test_a_rejected_conditions_patch_is_recovered_by_writing_the_list_without_duplicates(bench: Bench) -> None:
     # B146
     bench.add_cr()
