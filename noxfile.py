@@ -12,7 +12,7 @@ import nox
 
 nox.needs_version = ">=2024.10"
 nox.options.default_venv_backend = "none"
-nox.options.sessions = ["lint", "types", "unit", "cluster", "faults"]
+nox.options.sessions = ["lint", "types", "unit", "simulation", "contract", "cluster", "faults"]
 
 # A `kill` of nox ends what it runs, as Ctrl-C does; else a playground would stay behind.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -48,7 +48,20 @@ def types(session: nox.Session) -> None:
 @nox.session
 def unit(session: nox.Session) -> None:
     """Tests that need nothing but Python."""
-    _python(session, "pytest", "-n", "auto", *(session.posargs or ["tests/unit"]))
+    _python(session, "pytest", "-n", "auto", *(session.posargs or ["tests/unit", "tests/e2e"]))
+
+
+@nox.session
+def simulation(session: nox.Session) -> None:
+    """The whole operator in virtual time, from seeds, with faults at any request."""
+    _python(session, "pytest", "-n", "auto", *(session.posargs or ["tests/simulation"]))
+
+
+@nox.session
+def contract(session: nox.Session) -> None:
+    """What the embedded API server and its controllers are held against the real ones by; mostly waiting, so side by side."""
+    _build_control_plane(session)
+    _python(session, "pytest", "-n", "3", "--dist", "worksteal", *(session.posargs or ["tests/contract"]))
 
 
 @nox.session
