@@ -43,7 +43,9 @@
     for (const row of rows) counts.set(row.status, (counts.get(row.status) ?? 0) + 1);
     for (const [state, n] of [...counts].sort()) states.append(new Option(`${word(state)} (${n})`, state));
     if (rows.some((r) => r.failures)) states.append(new Option(`with failed attempts (${rows.filter((r) => r.failures).length})`, "!"));
-    height = Math.max(3, Math.min(18, Math.floor(510 / Math.max(rows.length, 1))));
+    // All nodes in sight at first, however thin; the slider and the wheel make them readable one by one.
+    height = Math.max(.5, Math.min(18, 550 / Math.max(rows.length, 1)));
+    if (height > 3) height = Math.floor(height);
     at("height").value = height;
     tiles(); troubles(); legend(); figures(); waits(); select();
     at("story").hidden = true;
@@ -181,12 +183,12 @@
         if (b <= a) return;
         c.fillStyle = status === "in_progress" ? hold : status === "erroring" ? red : wait;
         const thin = status === "in_progress" ? 1 : bar > 6 ? .34 : 1;
-        c.fillRect(a, y + bar * (1 - thin) / 2, b - a, Math.max(1, bar * thin));
+        c.fillRect(a, y + bar * (1 - thin) / 2, b - a, Math.max(status === "erroring" ? 1 : Math.min(1, bar), bar * thin));
       });
       for (const span of row.spans) {
         const a = Math.max(LEFT, x(span[SPAN.START], w)), b = Math.min(w, x(span[SPAN.END], w));
         if (b < LEFT || a > w) continue;
-        c.fillStyle = color(span); c.fillRect(a, y, Math.max(b - a, 1), bar);
+        c.fillStyle = color(span); c.fillRect(a, y, Math.max(b - a, 1), bad(span) ? Math.max(1, bar) : bar);
         if (height > 12 && b - a > 46) {
           c.fillStyle = theme === "dark" ? "#101214" : "#ffffff"; c.textAlign = "left"; c.textBaseline = "middle"; c.font = "10px system-ui, sans-serif";
           const name = bad(span) ? `✕ ${ended(span)}` : `${cr.packages[span[SPAN.PACKAGE]].split(" ")[0]} ${cr.stages[span[SPAN.STAGE]]}`;
