@@ -28,6 +28,7 @@ from controller_runtime.testing.control_plane import (
 from nodewright.simulator.installation import DEPLOY, install
 from nodewright.simulator.processes import ProcessError, Processes
 from nodewright.simulator.rollout_view import RolloutView, summary
+from nodewright.simulator.rules import parse_rule
 
 SAMPLE: Final = DEPLOY / "samples" / "demo.yaml"
 _POLL_SECONDS: Final = 0.5
@@ -84,6 +85,8 @@ def _stay(cluster: Cluster, processes: Processes, running: list[str], console: C
     """Says how to reach the cluster, then waits for Ctrl-C."""
     lines = [
         "",
+        "In another terminal:",
+        "",
         f"  export KUBECONFIG={cluster.admin_kubeconfig}",
         f"  alias kubectl={cluster.kubectl_program}",
         f"  kubectl apply --server-side -f {SAMPLE}",
@@ -137,20 +140,43 @@ def _how_far(nodewright: Mapping[str, Any], processes: Processes, within: float)
     )
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes")
+    return int(text)
+
+
+def _file(text: str) -> Path:
+    if not Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {text}")
+    return Path(text)
+
+
+def _rule(text: str) -> str:
+    """Checked before minutes go into a control plane; the kubelets read it again."""
+    try:
+        parse_rule(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m nodewright.simulator.playground", description=__doc__)
     add = parser.add_argument
     add(
         "--demo", action="store_true", help="apply deploy/samples/demo.yaml, watch its rollout, end when it is complete"
     )
-    add("--nodes", type=int, default=20, help="simulated nodes (default 20; 0 with a cluster that has nodes)")
+    add("--nodes", type=_count, default=20, help="simulated nodes (default 20; 0 with a cluster that has nodes)")
     add(
         "--kubeconfig",
-        type=Path,
+        type=_file,
         help="of an administrator of another cluster (kind) to use instead of a new control plane",
     )
     add("--step-seconds", type=float, default=0.5, help="how long a simulated container runs (default 0.5)")
-    add("--rule", action="append", default=[], help="a behaviour rule of the simulated kubelets; repeatable")
+    add(
+        "--rule", type=_rule, action="append", default=[], help="a behaviour rule of the simulated kubelets; repeatable"
+    )
     add("--within", type=float, default=300.0, help="with --demo: seconds until it counts as failed (default 300)")
     return parser
 
