@@ -26,6 +26,7 @@ class Need(StrEnum):
     BUILT_IN_SCHEMAS = "schemas of built-in kinds"
     DAEMON_SETS = "DaemonSet controller"
     KUBECTL = "kubectl"
+    POD_LOGS = "pod logs"
 
 
 _ABILITIES: Final = {
