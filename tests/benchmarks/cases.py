@@ -3,6 +3,7 @@
 A case is asked for by name: a number of nodes (`100`), `chained` or `default-kcm`. Relied on by the rest of the benchmark.
 """
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,8 @@ JOB_SYNCS = 64
 """Limits of the controller-manager that do not hide what is measured."""
 STEP_SECONDS = 0.2
 """How long a simulated container runs."""
-HEARTBEAT_SECONDS = 10.0
+HEARTBEAT_SECONDS = float(os.environ.get("NODEWRIGHT_BENCH_HEARTBEAT", "300"))
+"""How often each kubelet posts its whole status, nodes spread over the time: a kubelet does so every 5 minutes while nothing changes."""
 PACKAGES = ("alpha", "beta", "gamma")
 """Names of the packages, in the order of the chain."""
 
