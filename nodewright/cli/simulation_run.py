@@ -174,7 +174,9 @@ class _Simulation:
             await asyncio.sleep(LOOK_SECONDS)
             now = self._now()
             self._listener.looked(now)
-            self._cluster.server.expire_window(NODEWRIGHT)  # a status of a thousand nodes is a megabyte, and all would be kept
+            self._cluster.server.expire_window(
+                NODEWRIGHT
+            )  # a status of a thousand nodes is a megabyte, and all would be kept
             if self._all_complete():
                 return Ending.COMPLETE
             still = now - timeline.changed_at

@@ -151,35 +151,33 @@ class LiveTable:
         self._live.update(self._picture(self._timeline, at), refresh=True)
 
     def _picture(self, timeline: Timeline, at: float) -> Group:
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for heading in (
-            "NODEWRIGHT",
-            "COMPARTMENT",
-            "BATCH",
-            "PROGRESS",
-            "COMPLETE",
-            "IN PROGRESS",
-            "FAILED",
-            "WAITING",
-        ):
-            table.add_column(
-                heading, justify="right" if heading in ("BATCH", "IN PROGRESS", "FAILED", "WAITING") else "left"
+        bars = [(cr, *one) for cr in timeline.tracks for one in _by_compartment(timeline, cr).items()]
+        named = any(compartment != _DEFAULT for _, compartment, _ in bars)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column("NODEWRIGHT", no_wrap=True)
+        if named:
+            table.add_column("COMPARTMENT", no_wrap=True)
+        table.add_column("BATCH", justify="right")
+        table.add_column("PROGRESS", min_width=12)
+        table.add_column("COMPLETE", justify="right", no_wrap=True)
+        for heading in ("RUNNING", "FAILED", "WAITING"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for cr, compartment, counts in bars:
+            total, complete = sum(counts.values()), counts.get(COMPLETE, 0)
+            running, failed = counts.get("in_progress", 0), counts.get("erroring", 0)
+            batch = max(
+                (b.number for b in timeline.batches if (b.cr, b.compartment) == (cr, compartment)), default=None
             )
-        for cr in timeline.tracks:
-            for compartment, counts in _by_compartment(timeline, cr).items():
-                total, complete = sum(counts.values()), counts.get(COMPLETE, 0)
-                numbers = [b.number for b in timeline.batches if b.cr == cr and b.compartment == compartment]
-                waiting = total - complete - counts.get("in_progress", 0) - counts.get("erroring", 0)
-                table.add_row(
-                    Text(cr, style="bold"),
-                    "" if compartment == _DEFAULT else compartment,
-                    str(max(numbers, default=0)) if numbers else "",
-                    ProgressBar(total=max(total, 1), completed=complete, width=32),
-                    f"{complete}/{total}",
-                    str(counts.get("in_progress", 0)),
-                    Text(str(counts.get("erroring", 0)), style="bold red" if counts.get("erroring") else ""),
-                    str(waiting),
-                )
+            table.add_row(
+                Text(cr, style="bold"),
+                *([Text("" if compartment == _DEFAULT else compartment)] if named else []),
+                "" if batch is None else str(batch),
+                ProgressBar(total=max(total, 1), completed=complete, width=24),
+                f"{complete}/{total}",
+                str(running),
+                Text(str(failed), style="bold red" if failed else ""),
+                str(total - complete - running - failed),
+            )
         failures = [Text(f"{clock(s.end or 0):>8}  {told(s)} on {s.node}", style="red") for s in self._failures]
         return Group(Text(f"virtual time {clock(at)}", style="dim"), table, *failures)
 

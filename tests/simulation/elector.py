@@ -9,6 +9,10 @@ from controller_runtime.election.campaign import Campaign, LeaseClient
 from controller_runtime.election.lease import Timing
 
 
+HEARD_AFTER = 1.0
+"""Seconds until the main loop hears of a loss: in production another thread tells it, and until then only the fence holds it back."""
+
+
 class LoopElector:
     """Implements what the manager needs of an elector, as `LeaderElector` does: not sought again before the next `wait_leading`."""
 
@@ -57,6 +61,7 @@ class LoopElector:
             await self._campaign.win()
             self._leading.set()
             self._reason = await self._campaign.keep()
+            await asyncio.sleep(HEARD_AFTER)
         finally:
             self.fence.close()
             self._leading.clear()

@@ -30,7 +30,9 @@ class StatusReport:
         """The strategic merge patch from the last one to the present state; None when there is nothing new. It counts as written."""
         wanted = render(self._run, host_ip=self._host_ip)
         body = {key: value for key, value in wanted.items() if self._written.get(key) != value}
-        for key in _ADDRESSES & body.keys():  # merged by address: a node that came back with another would leave its pods two
+        for key in (
+            _ADDRESSES & body.keys()
+        ):  # merged by address: a node that came back with another would leave its pods two
             body[key] = [{"$patch": "replace"}, *body[key]]
         conditions = self._changed_conditions(timestamp(now + self._run.offset))
         if conditions:

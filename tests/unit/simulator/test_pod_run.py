@@ -38,7 +38,9 @@ def test_addresses_replace_those_an_earlier_node_of_that_name_wrote() -> None:
     """The API server merges these lists by address, and refuses a pod with two of one family."""
     driver = Driver(package_pod())
     driver.go(5)
-    written = [patch["status"][key] for patch in driver.patches for key in ("hostIPs", "podIPs") if key in patch["status"]]
+    written = [
+        patch["status"][key] for patch in driver.patches for key in ("hostIPs", "podIPs") if key in patch["status"]
+    ]
     assert written
     assert all(one == [{"$patch": "replace"}, {"ip": "10.0.0.1"}] for one in written)
 
