@@ -8,7 +8,6 @@ from controller_runtime.election import Fence
 from controller_runtime.election.campaign import Campaign, LeaseClient
 from controller_runtime.election.lease import Timing
 
-
 HEARD_AFTER = 1.0
 """Seconds until the main loop hears of a loss: in production another thread tells it, and until then only the fence holds it back."""
 
