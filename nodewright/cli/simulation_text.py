@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from nodewright.simulator.outcome import CrOutcome, Ending, Outcome, Unfinished
+from nodewright.simulator.outcome import CrOutcome, Ending, Outcome, Unfinished, of_any_node
 from nodewright.simulator.timeline import COMPLETE, Batch, Saying, Span, Timeline
 
 SHOWN: Final = 10
@@ -265,12 +265,14 @@ def _stage_table(cr: CrOutcome) -> Table:
 
 def _reasons(unfinished: Iterable[Unfinished]) -> Iterable[str]:
     """Nodes with the same reason in one line."""
-    groups: dict[tuple[str, str, str, str], list[str]] = {}
+    groups: dict[tuple[str, str, str, str], list[Unfinished]] = {}
     for one in unfinished:
-        groups.setdefault((one.status, one.code, one.text.replace(one.node, "the node"), one.release), []).append(
-            one.node
-        )
-    for (status, code, text, release), nodes in sorted(groups.items(), key=lambda g: -len(g[1])):
+        text, release = of_any_node(one.text, one.node), of_any_node(one.release, one.node)
+        groups.setdefault((one.status, one.code, text, release), []).append(one)
+    for (status, code, text, release), members in sorted(groups.items(), key=lambda group: -len(group[1])):
+        nodes = [one.node for one in members]
+        if len(members) == 1:
+            text, release = members[0].text, members[0].release
         names = ", ".join(nodes[:SHOWN]) + (f" and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else "")
         why = f"{code}: {text}" if code else "no reason given"
         yield f"{len(nodes)} {status.replace('_', ' ')}: {names}"

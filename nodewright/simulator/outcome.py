@@ -4,6 +4,7 @@ Made from a timeline and the objects as the API server had them at the end. `Out
 result, and the same seed gives the same bytes. Relied on by the summary, by `-o json` and by the report.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -164,6 +165,12 @@ def _plain(cr: CrOutcome) -> dict[str, Any]:
             for one in cr.unfinished
         ],
     }
+
+
+def of_any_node(text: str, node: str) -> str:
+    """What is said of one node so that it reads the same for all of them: the node, and what is named after it, lose their names."""
+    text = re.sub(rf"Job \S*{re.escape(node)}\S*", "its Job", text)
+    return re.sub(rf"(?:node )?(?<![\w.-]){re.escape(node)}(?![\w.-])", "the node", text)
 
 
 def cr_outcome(name: str, status: Mapping[str, Any], timeline: Timeline) -> CrOutcome:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from nodewright.simulator.outcome import CrOutcome, Outcome
+from nodewright.simulator.outcome import CrOutcome, Outcome, of_any_node
 from nodewright.simulator.timeline import Timeline, Track
 
 FORMAT: Final = 1
@@ -109,7 +109,11 @@ def _node(
         for span in track.spans
     ]
     sayings = [
-        [round(one.at, 1), one.status, reasons.number(one.code, one.text.replace(name, "this node"), one.release)]
+        [
+            round(one.at, 1),
+            one.status,
+            reasons.number(one.code, of_any_node(one.text, name), of_any_node(one.release, name)),
+        ]
         for one in track.sayings
     ]
     return [name, track.batch, track.compartment, spans, sayings]

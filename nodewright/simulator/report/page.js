@@ -34,7 +34,9 @@
       const last = says.length ? says[says.length - 1] : [0, "unknown", null];
       const done = last[1] === "complete" ? last[0] : Infinity;
       const picked = says.find((s) => s[1] === "in_progress");
-      return { name, batch, compartment, spans, says, status: last[1], first, start: picked ? picked[0] : first, done, failures: spans.filter(bad).length };
+      const ends = []; // packages that do not depend on each other run side by side: each row has as many lanes as it needs
+      const lanes = spans.map((s) => { let lane = ends.findIndex((end) => end <= s[SPAN.START]); if (lane < 0) lane = ends.length; ends[lane] = s[SPAN.END]; return lane; });
+      return { name, batch, compartment, spans, says, lanes, depth: Math.max(1, ends.length), status: last[1], first, start: picked ? picked[0] : first, done, failures: spans.filter(bad).length };
     });
     from = 0; to = R.end * 1.01;
     const states = at("state");
@@ -185,14 +187,16 @@
         const thin = status === "in_progress" ? 1 : bar > 6 ? .34 : 1;
         c.fillRect(a, y + bar * (1 - thin) / 2, b - a, Math.max(status === "erroring" ? 1 : Math.min(1, bar), bar * thin));
       });
-      for (const span of row.spans) {
+      const lane = bar / row.depth;
+      for (let k = 0; k < row.spans.length; k++) {
+        const span = row.spans[k], sy = y + row.lanes[k] * lane;
         const a = Math.max(LEFT, x(span[SPAN.START], w)), b = Math.min(w, x(span[SPAN.END], w));
         if (b < LEFT || a > w) continue;
-        c.fillStyle = color(span); c.fillRect(a, y, Math.max(b - a, 1), bad(span) ? Math.max(1, bar) : bar);
-        if (height > 12 && b - a > 46) {
+        c.fillStyle = color(span); c.fillRect(a, sy, Math.max(b - a, 1), bad(span) ? Math.max(1, lane) : lane > 3 ? lane - (row.depth > 1 ? .5 : 0) : lane);
+        if (lane > 10 && b - a > 46) {
           c.fillStyle = theme === "dark" ? "#101214" : "#ffffff"; c.textAlign = "left"; c.textBaseline = "middle"; c.font = "10px system-ui, sans-serif";
           const name = bad(span) ? `✕ ${ended(span)}` : `${cr.packages[span[SPAN.PACKAGE]].split(" ")[0]} ${cr.stages[span[SPAN.STAGE]]}`;
-          c.save(); c.beginPath(); c.rect(a, y, b - a, bar); c.clip(); c.fillText(name, a + 4, y + bar / 2 + .5); c.restore();
+          c.save(); c.beginPath(); c.rect(a, sy, b - a, lane); c.clip(); c.fillText(name, a + 4, sy + lane / 2 + .5); c.restore();
         }
       }
       if (isFinite(row.done)) { const px = x(row.done, w); if (px >= LEFT) { c.fillStyle = good; c.fillRect(px, y, 2, bar); } }
@@ -294,9 +298,9 @@
     const tip = at("tip");
     if (!row) { tip.hidden = true; return; }
     const time = timeAt(e), lines = [`${row.name}${row.batch ? ` · batch ${row.batch}` : ""} · ${clock(Math.max(0, time))}`];
-    const span = row.spans.find((s) => s[SPAN.START] <= time && time <= s[SPAN.END]);
+    const spans = row.spans.filter((s) => s[SPAN.START] <= time && time <= s[SPAN.END]);
     const said = row.says.findLast((s) => s[0] <= time);
-    if (span) lines.push(`${cr.packages[span[SPAN.PACKAGE]]} ${cr.stages[span[SPAN.STAGE]]}, attempt ${span[SPAN.ATTEMPT]}: ${ended(span)}, ${took(span[SPAN.END] - span[SPAN.START])}`);
+    if (spans.length) for (const span of spans) lines.push(`${cr.packages[span[SPAN.PACKAGE]]} ${cr.stages[span[SPAN.STAGE]]}, attempt ${span[SPAN.ATTEMPT]}: ${ended(span)}, ${took(span[SPAN.END] - span[SPAN.START])}`);
     else if (said) { const [code, text] = R.reasons[said[2]]; lines.push(`${word(said[1])}${code ? ` – ${code}: ${text}` : ""}`); }
     tip.textContent = lines.join("\n"); tip.hidden = false;
     const box = at("frame").getBoundingClientRect();

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nodewright.simulator.ledger import Entry, Event
-from nodewright.simulator.outcome import Ending, Outcome, cr_outcome
+from nodewright.simulator.outcome import Ending, Outcome, cr_outcome, of_any_node
 from nodewright.simulator.timeline import Saying, Timeline
 
 
@@ -89,3 +89,15 @@ def test_the_median_is_of_successful_attempts_only(story: Story) -> None:
         story.ran(took, Event.END, pod=str(index), outcome=outcome, container="done")
     (figures,) = cr_outcome("c", {}, story.timeline).stages
     assert (figures.succeeded, figures.failed, figures.p50, figures.longest) == (2, 1, 20.0, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "general"),
+    [
+        ("failed on node n-1; delete Job c-a-n-1-0f", "failed on the node; delete its Job"),
+        ("n-1 waits", "the node waits"),
+        ("n-10 waits for Job other", "n-10 waits for Job other"),
+    ],
+)
+def test_what_is_said_of_one_node_reads_the_same_for_all(text: str, general: str) -> None:
+    assert of_any_node(text, "n-1") == general
