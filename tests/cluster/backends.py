@@ -26,7 +26,6 @@ class Need(StrEnum):
     BUILT_IN_SCHEMAS = "schemas of built-in kinds"
     DAEMON_SETS = "DaemonSet controller"
     KUBECTL = "kubectl"
-    POD_LOGS = "pod logs"
 
 
 _ABILITIES: Final = {

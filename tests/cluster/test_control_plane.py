@@ -108,6 +108,7 @@ def test_controllers_run_a_job_as_far_as_its_pod(control_plane: ControlPlane) ->
     assert eventually(lambda: not pods()), "the garbage collector takes the pod with its Job"
 
 
+@pytest.mark.needs("authorisation")
 def test_the_operators_account_may_do_what_deploy_grants_and_nothing_else(
     control_plane: ControlPlane, operator_kubeconfig: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_the_operators_account_may_do_what_deploy_grants_and_nothing_else(
     assert not may("update", "leases.coordination.k8s.io/another")
 
 
+@pytest.mark.needs("authorisation")
 def test_a_create_beyond_the_operators_rights_is_refused_by_the_server(
     control_plane: ControlPlane, operator_kubeconfig: Path
 ) -> None:

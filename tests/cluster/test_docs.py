@@ -6,6 +6,8 @@ import shlex
 from functools import partial
 from typing import Final
 
+import pytest
+
 from controller_runtime.testing.control_plane import ControlPlaneError
 from tests.cluster.observer import NAMESPACE
 from tests.cluster.scenario import Scenario, package, scenario
@@ -18,6 +20,7 @@ BY_HAND: Final = ("kubectl edit ",)
 """Open an editor."""
 
 
+@pytest.mark.needs("kubectl")
 @scenario(within=240, exclusive=True)
 async def test_the_commands_of_the_page_on_rollouts_work_as_written(s: Scenario) -> None:
     """The last two lines end the NodeWright; `patch` goes first, since the finalizer comes back while the operator is there."""
@@ -62,6 +65,7 @@ async def run(s: Scenario, line: str, *, node: str, job: str) -> None:
     assert said.strip(), f"{meant} says nothing"
 
 
+@pytest.mark.needs("kubectl")
 @scenario(within=120)
 async def test_the_command_that_runs_a_failed_stage_again_does(s: Scenario) -> None:
     """JOB-6: the page's way out of a stage that failed for good."""
