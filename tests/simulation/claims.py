@@ -9,7 +9,7 @@ from typing import Any, Final
 from nodewright.model.objects import Pod
 from tests.faults import claims as shared
 from tests.faults.journal import Moment, Picture
-from tests.faults.reading import KEY, Signals, claimed, entries, pick, spec
+from tests.faults.reading import KEY, Signals, claimed, entries, pick, spec, status
 from tests.simulation.journal import Journal, Write
 
 REJOIN_SECONDS: Final = 120.0
@@ -33,7 +33,7 @@ class Claims:
                 ("budget", Budget(cr, self)),
                 ("state", State(cr, self)),
                 ("jobs", Jobs(cr, self)),
-                ("orders", shared.OrdersAreUnique(cr)),
+                ("orders", Orders(cr)),
                 ("status", Status(cr, self)),
                 ("evidence", Evidence(cr)),
                 ("names", Names(cr, self)),
@@ -171,6 +171,34 @@ class Jobs(shared.JobsFollowState):
         place = pick(node, self._cr) if node is not None else None
         if node is not None and not self._claims.away(name, moment.time) and (place is None or place.get("completed")):
             self.broken.append(f"Job {moment.name} is created on {name}, whose pick is {place}")
+
+
+class Orders(shared.OrdersAreUnique):
+    """ROL-14, except where nothing is left that could tell: the number's node went, and its operator too, before a status had it.
+
+    Between the pick and the status (a second at most) the number is only on the node and in the operator's memory.
+    """
+
+    def __init__(self, cr: str) -> None:
+        super().__init__(cr)
+        self._published: dict[int, int] = {}
+        """By rollout, the highest `nodeOrderOffset` that any status had."""
+
+    def see(self, moment: Moment, picture: Picture) -> None:
+        """See `Claim`."""
+        if moment.kind == "NodeWright" and moment.name == self._cr and moment.new is not None:
+            seen = status(moment.new)
+            rollout, offset = seen.get("rollout", 0), seen.get("nodeOrderOffset", 0)
+            self._published[rollout] = max(self._published.get(rollout, 0), offset)
+        if moment.kind == "Node" and moment.new is not None:
+            place = pick(moment.new, self._cr)
+            if place is not None:
+                number = (place["rollout"], place["order"])
+                holder = self._given.get(number)
+                there = {node.metadata.uid for node in picture.nodes.values()}
+                if holder is not None and holder not in there and self._published.get(number[0], 0) <= number[1]:
+                    self._given[number] = moment.new.metadata.uid
+        super().see(moment, picture)
 
 
 class Status(shared.StatusIsTrue):

@@ -207,6 +207,9 @@ class World:
             if not self.processes[number].alive:
                 self.start_operator(number)
         self.kubelets.set_rules([])
+        for name in self.scenario.nodes:
+            with contextlib.suppress(ApiError, TransportError, ValueError):  # some nodes are gone for good
+                await self.kubelets.up(name)
         for name in self.scenario.crs:
             self.hand.order(name, pause=None, disable=None)
         for name in list(self.journal.now.nodes):
