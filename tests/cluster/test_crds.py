@@ -226,4 +226,10 @@ def test_status_is_written_apart_from_the_spec_and_its_maps_are_single_fields(ad
 
 
 def _minimal(name: str) -> dict[str, Any]:
-    return {"apiVersion": "nodewright.nvidia.com/v1alpha1", "kind": "NodeWright", "metadata": {"name": name}}
+    """Selects no node: those that are there belong to scenarios that play meanwhile."""
+    return {
+        "apiVersion": "nodewright.nvidia.com/v1alpha1",
+        "kind": "NodeWright",
+        "metadata": {"name": name},
+        "spec": {"nodeSelectors": {"matchLabels": {"scenario": "nobody"}}},
+    }
