@@ -482,12 +482,24 @@ class World:
 
     def _do_node_gone(self, what: Happening) -> None:
         async def gone() -> None:
-            await self.kubelets.delete_node(what["node"])
+            try:
+                await self.kubelets.delete_node(what["node"])
+            except (ApiError, TransportError):
+                self.hand.ask("DELETE", f"/api/v1/nodes/{what['node']}")  # its kubelet is gone all the same
             if what["back"] < 1e3:
                 await asyncio.sleep(what["back"])
-                await self.kubelets.add_node(what["node"], self.template)
+                await self._added(what["node"])
 
         self._gently(gone())
+
+    async def _added(self, name: str) -> None:
+        for _ in range(30):
+            try:
+                await self.kubelets.add_node(name, self.template)
+            except (ApiError, TransportError):
+                await asyncio.sleep(1.0)
+            else:
+                return
 
     def _do_reboot(self, what: Happening) -> None:
         self._gently(self.kubelets.reboot(what["node"], seconds=what["seconds"]))

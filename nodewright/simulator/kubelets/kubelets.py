@@ -167,6 +167,8 @@ class Kubelets:
         for uid in node.pods:
             self._runs[uid].lose_containers(now)
         await asyncio.sleep(self._timing.boot_seconds / self._timing.speed if seconds is None else seconds)
+        if self._nodes.get(name) is not node:
+            return  # it was deleted while it was away: a machine that is gone does not come back
         await self._persist(lambda: self._nodes.boot(node), f"the boot of {name}")
         self._wake(node)
 
