@@ -12,7 +12,7 @@ import nox
 
 nox.needs_version = ">=2024.10"
 nox.options.default_venv_backend = "none"
-nox.options.sessions = ["lint", "types", "unit", "simulation", "contract", "cluster", "faults"]
+nox.options.sessions = ["lint", "types", "unit", "cluster", "faults"]
 
 # A `kill` of nox ends what it runs, as Ctrl-C does; else a playground would stay behind.
 signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -100,6 +101,7 @@ class Contract:
         for _ in range(300):
             if self._request("GET", KINDS["widget"][2])[0] == 200:
                 break
+            time.sleep(0.1)  # a new kind is served after a moment
         for name, labels in LABELLED.items():
             labelled = complete("configmap", {"metadata": {"labels": {**labels, "contract": "selectors"}}}, name)
             status, answer = self._request("POST", KINDS["configmap"][2], labelled)

@@ -50,7 +50,11 @@ def _over_https(kubeconfig: Path) -> Ask:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
-                return error.code, json.loads(error.read())
+                said = error.read()
+            try:
+                return error.code, json.loads(said)
+            except ValueError:  # a kind that is not served yet: "404 page not found"
+                return error.code, {"message": said.decode(errors="replace").strip()}
 
     return ask
 
