@@ -241,16 +241,16 @@ class World:
         return all(job.finished and job.metadata.annotations.get(f"{KEY}/state-recorded") for job in now.jobs.values())
 
     async def _silence(self) -> None:
+        """Invariant 3: once the last events are out, nothing but the lease is written."""
         deadline = self.loop.time() + SETTLES_WITHIN
-        since = self.loop.time()
         while self.loop.time() < deadline:
+            before = len(self.journal.writes)
             await asyncio.sleep(60.0)
-            last = next((w[0] for w in reversed(self.journal.writes) if self._counts(w)), 0.0)
-            if last < self.loop.time() - 60.0:
+            if not any(self._counts(one) for one in self.journal.writes[before:]):
                 break
-            since = self.loop.time()
+        before = len(self.journal.writes)
         await asyncio.sleep(SILENT_FOR)
-        loud = [w for w in self.journal.writes if self._counts(w) and w[0] >= since]
+        loud = [one for one in self.journal.writes[before:] if self._counts(one)]
         if loud:
             self._complain(f"silence: {len(loud)} writes with nothing to do, the first {loud[0]}")
 
