@@ -154,9 +154,14 @@ class _Draw:
     def _fault(self) -> Happening:
         rnd = self.random
         effect = rnd.choice(EFFECTS)
+        who = rnd.choices(["operator", "kubelet", "controllers"], [80, 10, 10])[0]
+        if who == "kubelet" and effect == "409":
+            effect = (
+                "500"  # its patches have no precondition but the UID: a conflict would mean that the pod is another
+            )
         return {
             "do": "fault",
-            "who": rnd.choices(["operator", "kubelet", "controllers"], [80, 10, 10])[0],
+            "who": who,
             "method": rnd.choice(["", "PATCH", "PATCH", "POST", "DELETE"]),
             "resource": rnd.choice(["", "", "nodes", "jobs", "nodewrights", "configmaps"]),
             "skip": rnd.choice([0, 0, 1, 2, 5]),

@@ -53,7 +53,7 @@ def test_a_planted_bug_is_found(plant: str) -> None:
 
 @pytest.mark.slow
 def test_a_failing_history_becomes_short() -> None:
-    ended = command("--start", "2", "--seeds", "1", "--shrink", "--plant", "fresh-run-each-time")
+    ended = command("--seeds", str(FOUND_WITHIN), "--first", "--shrink", "--plant", "fresh-run-each-time")
     assert "runs again without a signal" in ended.stdout, ended.stdout + ended.stderr
     kept = ended.stdout.split('"happenings": [')[1].split("]")[0]
     assert kept.count('"do"') <= 3, kept
