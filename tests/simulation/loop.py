@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any
 
-SPIN_LIMIT = 200_000
+SPIN_LIMIT = 50_000
 """So many turns without time going on are a livelock."""
 
 
@@ -81,14 +81,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         timers, ready = self._scheduled, self._ready
         while timers and timers[0].cancelled():
             heapq.heappop(timers)._scheduled = False  # type: ignore[attr-defined]  # asyncio asks it when one is cancelled
-        if ready:
-            self._turns += 1
-            if self._turns > SPIN_LIMIT:
-                raise LivelockError(f"{SPIN_LIMIT} turns of the loop at {self.now:.3f} s")
-        elif timers:
-            self._turns = 0
-            self.now = max(self.now, timers[0].when())
-        elif not self._stopping:
+        self._turns += 1
+        if self._turns > SPIN_LIMIT:
+            raise LivelockError(f"{SPIN_LIMIT} turns of the loop at {self.now:.3f} s")
+        if not ready and timers and timers[0].when() > self.now:
+            self._turns, self.now = 0, timers[0].when()
+        elif not ready and not timers and not self._stopping:
             raise RuntimeError("nothing will ever happen again: every task waits and no timer is set")
         while timers and timers[0].when() <= self.now:
             due = heapq.heappop(timers)

@@ -128,6 +128,9 @@ class PodRun:
     def resume(self, live: LivePod, *, now: float, acknowledged_at: float) -> None:
         """Go on where an earlier kubelet process stopped: what had ended stays so, what ran goes on and ends one step from now."""
         self.acknowledged_at = acknowledged_at
+        if any(old.state.running or old.state.terminated for old in live.status.init_container_statuses):
+            # Mounted before the first container ran: what became of their source since does not matter.
+            self.volumes_missing = False
         status = {old.name: old for old in (*live.status.init_container_statuses, *live.status.container_statuses)}
         for run in self.containers:
             old = status.get(run.spec.name)
