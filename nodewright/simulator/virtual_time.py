@@ -6,8 +6,9 @@ address, so that the sets in which asyncio and anyio keep them are walked in the
 """
 
 import asyncio
+import heapq
 import itertools
-import math
+from collections import deque
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
@@ -45,36 +46,18 @@ class NumberedFuture(asyncio.Future[Any]):
         return self.number
 
 
-class _Jump:
-    """Stands where a selector would: waiting is letting time jump."""
-
-    def __init__(self, loop: "VirtualLoop") -> None:
-        self._loop = loop
-        self._turns = 0
-
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise RuntimeError("nothing will ever happen again: every task waits and no timer is set")
-        if timeout > 0:
-            self._turns = 0
-            self._loop.jump(timeout)
-        else:
-            self._turns += 1
-            if self._turns > self._loop.spin_limit:
-                raise LivelockError(f"{self._turns} turns of the loop at {self._loop.now:.3f} s")
-        return []
-
-
 class VirtualLoop(asyncio.BaseEventLoop):
     """See the module."""
 
     def __init__(self, *, spin_limit: int = SPIN_LIMIT) -> None:
         super().__init__()
+        self._ready: deque[asyncio.Handle]
+        self._scheduled: list[asyncio.TimerHandle]
+        self._stopping: bool
         self.now = 0.0
         self.spin_limit = spin_limit
+        self._turns = 0
         self._numbers = itertools.count(1)
-        self._selector = _Jump(self)
-        self._clock_resolution = math.ulp(0.0)
         self.set_task_factory(self._task)
         self.unhandled: list[str] = []
         """What was reported to the loop: exceptions nobody retrieved and the like."""
@@ -84,13 +67,35 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Virtual seconds since the loop was made."""
         return self.now
 
-    def jump(self, seconds: float) -> None:
-        """Let time go on. It lands on the next timer exactly, and no timer is called before its time, not by a rounding error:
-        whoever would then look how long there is to wait, and wait for that, would do so for ever."""
-        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        next_timer = timers[0].when() if timers else 0.0
-        self.now = max(self.now + seconds, next_timer)
-        self._clock_resolution = math.ulp(self.now)
+    def _run_once(self) -> None:
+        """One turn: what is ready now runs once, in order; if nothing is, time goes to the next timer first.
+
+        Time lands on the timer exactly, and no timer is called before its time, not by a rounding error: whoever would then look how
+        long there is to wait, and wait for that, would do so for ever.
+        """
+        timers, ready = self._scheduled, self._ready
+        while timers and timers[0].cancelled():
+            heapq.heappop(timers)._scheduled = False  # type: ignore[attr-defined]  # asyncio asks it when one is cancelled
+        self._turns += 1
+        if self._turns > self.spin_limit:
+            raise LivelockError(f"{self.spin_limit} turns of the loop at {self.now:.3f} s")
+        if not ready and timers and timers[0].when() > self.now:
+            self._turns, self.now = 0, timers[0].when()
+        elif not ready and not timers and not self._stopping:
+            raise RuntimeError("nothing will ever happen again: every task waits and no timer is set")
+        while timers and timers[0].when() <= self.now:
+            due = heapq.heappop(timers)
+            due._scheduled = False  # type: ignore[attr-defined]
+            ready.append(due)
+        self._run_ready(len(ready))
+
+    def _run_ready(self, count: int) -> None:
+        """Run so many handles, in order."""
+        ready = self._ready
+        for _ in range(count):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                handle._run()
 
     def create_future(self) -> asyncio.Future[Any]:
         """A numbered future."""
@@ -106,9 +111,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         self.unhandled.append(f"{context.get('message')}: {type(error).__name__ if error else ''} {error or ''}")
-
-    def _process_events(self, event_list: list[Any]) -> None:
-        """There are none."""
 
     def _write_to_self(self) -> None:
         """Nobody sleeps."""

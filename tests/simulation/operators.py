@@ -11,7 +11,7 @@ from controller_runtime.observability.tracing import set_up_tracing
 from controller_runtime.testing.api_server import ApiServer
 from nodewright.operator.app import LEASE_NAME, Outside, serve
 from nodewright.operator.settings import Settings
-from tests.simulation.clocks import SimulatedClock
+from nodewright.simulator.virtual_time import VirtualClock
 from tests.simulation.elector import LoopElector
 from tests.simulation.faults import FaultyClient, Watched
 from tests.simulation.loop import PROCESS
@@ -28,7 +28,7 @@ class Process:
         self.agent = f"operator-{replica}.{start}"
         self.alive = True
         self.watched = Watched()
-        self.clock = SimulatedClock(asyncio.get_running_loop())
+        self.clock = VirtualClock(asyncio.get_running_loop())
         self.settings = Settings(
             agent_image=AGENT_IMAGE, metrics_address=None, probe_address=None, webhook_address=None,
             enable_webhooks=False, leader_elect=elect, **settings,

@@ -19,15 +19,15 @@ from nodewright.simulator.controllers import Controllers
 from nodewright.simulator.controllers.settings import ControllerSettings
 from nodewright.simulator.kubelets import Kubelets, NodeTemplate, Timing
 from nodewright.simulator.rules import parse_rule
+from nodewright.simulator.virtual_time import LivelockError, VirtualClock
 from tests.faults.journal import Picture
 from tests.faults.reading import KEY, status
 from tests.simulation.claims import Claims
-from tests.simulation.clocks import SimulatedClock
 from tests.simulation.ending import faults_at_the_end
 from tests.simulation.faults import SPARED, Armed, Deadly, Faults
 from tests.simulation.hand import COUNTER, PLANTED, Hand
 from tests.simulation.journal import Journal, Write
-from tests.simulation.loop import LivelockError, VirtualLoop
+from tests.simulation.loop import FreezingLoop
 from tests.simulation.nailed import nailed
 from tests.simulation.operators import NAMESPACE, Process
 from tests.simulation.scenario import Happening, Scenario
@@ -64,7 +64,7 @@ class Report:
 
 def play(scenario: Scenario, *, stop_early: bool = True) -> Report:
     """Run it to its end; with `stop_early` to the first contradiction."""
-    loop = VirtualLoop()
+    loop = FreezingLoop()
     asyncio.set_event_loop(loop)
     report = Report(scenario.seed)
     world: list[World] = []
@@ -101,9 +101,9 @@ class World:
         self.report = report
         self._stop_early = stop_early
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
+        assert isinstance(loop, FreezingLoop)
         self.loop = loop
-        self.clock = SimulatedClock(self.loop)
+        self.clock = VirtualClock(self.loop)
         self.processes: dict[int, Process] = {}
         self._starts: dict[int, int] = {}
         self._agents: dict[str, Process] = {}
