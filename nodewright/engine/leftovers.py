@@ -74,10 +74,12 @@ def _with_news(scope: Scope, record: NodeRecord, plan: NodePlan, snapshot: Snaps
 
 def homeless_jobs(memory: CrMemory, snapshot: Snapshot) -> tuple[JobDelete, ...]:
     """Jobs of nodes that are gone go whatever their state (JOB-11)."""
-    uid, labels = snapshot.cr.meta.uid, memory.labels
+    uid, labels, every = snapshot.cr.meta.uid, memory.labels, snapshot.jobs_of(snapshot.cr.name)
+    if len(every) == memory.housed_jobs:
+        return ()
     return tuple(
         JobDelete(job, "its node is gone")
-        for job in snapshot.jobs_of(snapshot.cr.name)
+        for job in every
         if job.metadata.labels.get(keys.LABEL_NODE) not in labels
         and job.metadata.deletion_timestamp is None
         and owner_uid(job.metadata) == uid

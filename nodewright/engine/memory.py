@@ -116,6 +116,8 @@ class CrMemory:
     records: dict[str, NodeRecord] = field(default_factory=dict)
     passes: int = 0
     known: bool = False
+    housed_jobs: int = 0
+    """How many Jobs are those of some node."""
 
     def hold(self, held: Mapping[str, Reason]) -> bool:
         """Take over what keeps packages from starting; whether it is something else than before."""
@@ -135,6 +137,7 @@ class CrMemory:
         self.foreign = self.foreign.seen(self.scope, snapshot)
         every, held_on = self.held, self.foreign.held
         jobs_on, pods_on = snapshot.jobs_on, snapshot.pods_on
+        housed = 0
         for node in snapshot.nodes:
             record = records.get(node.metadata.name)
             if record is None:
@@ -145,6 +148,7 @@ class CrMemory:
                 record, changed = self._meet(node), True
             record.seen = passes
             jobs, pods = jobs_on(cr, record.label), pods_on(cr, record.label)
+            housed += len(jobs)
             held = held_on.get(record.metadata_name, every) if held_on else every
             if record.jobs is jobs and record.pods is pods and record.held is held:
                 continue
@@ -154,7 +158,7 @@ class CrMemory:
         if len(records) > len(snapshot.nodes):
             self._forget_missing()
             changed = True
-        self.known = strangers >= 0
+        self.known, self.housed_jobs = strangers >= 0, housed
         return changed
 
     def _meet(self, node: Node) -> NodeRecord:

@@ -185,8 +185,14 @@ def _configmaps(memory: CrMemory, snapshot: Snapshot, now: float) -> ConfigMaps:
     cr = snapshot.cr
     if not memory.scope.mounts and not snapshot.configmaps_of(cr.name):
         return _NO_CONFIGMAPS
-    installed = {key for one in memory.selected.values() for key, entry in one.entries.items() if entry.begun}
-    busy = {job.metadata.labels.get(keys.LABEL_PACKAGE, "") for job in snapshot.jobs_of(cr.name) if not job.finished}
+
+    def installed() -> set[str]:
+        return {key for one in memory.selected.values() for key, entry in one.entries.items() if entry.begun}
+
+    def busy() -> set[str]:
+        unfinished = (job for job in snapshot.jobs_of(cr.name) if not job.finished)
+        return {job.metadata.labels.get(keys.LABEL_PACKAGE, "") for job in unfinished}
+
     return package_configmaps(memory.scope, cr, snapshot, installed=installed, busy_labels=busy, now=now)
 
 

@@ -1,6 +1,6 @@
 """The CR's package ConfigMaps (CON-16, CHG-5, CHG-5a): which to write, which to delete, and which packages have to wait for theirs."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from nodewright.api import keys
@@ -13,6 +13,8 @@ from nodewright.model.reason import Code, Reason
 from nodewright.model.snapshot import CR, Snapshot
 from nodewright.workloads.claims import package_label
 from nodewright.workloads.configmaps import differs, package_configmap
+
+Names = Callable[[], Collection[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,10 @@ class ConfigMaps:
 
 
 def package_configmaps(
-    scope: Scope, cr: CR, snapshot: Snapshot, *, installed: Collection[str], busy_labels: Collection[str], now: float
+    scope: Scope, cr: CR, snapshot: Snapshot, *, installed: Names, busy_labels: Names, now: float
 ) -> ConfigMaps:
-    """Compare spec and cluster. `installed` are keys of begun entries on selected nodes, `busy_labels` package
-    labels of unfinished Jobs."""
+    """Compare spec and cluster. `installed` gives keys of begun entries on selected nodes, `busy_labels` package labels of
+    unfinished Jobs: both are asked only when something differs, since they look at everything."""
     writes: list[ConfigMapWrite] = []
     held: dict[str, Reason] = {}
     wakes: list[float] = []
@@ -48,14 +50,15 @@ def package_configmaps(
                 wakes.append(retry_after(snapshot.refused[f"ConfigMap/{configmap}"]))
         if write is not None:
             writes.append(write)
-    deletes = tuple(
-        ConfigMapDelete(current)
+    unwanted = [
+        current
         for current in snapshot.configmaps_of(cr.name)
         if current.metadata.name not in wanted
         and owner_uid(current.metadata) == cr.meta.uid
         and current.metadata.deletion_timestamp is None
-        and _label(current) not in busy_labels
-    )
+    ]
+    busy = busy_labels() if unwanted else ()
+    deletes = tuple(ConfigMapDelete(current) for current in unwanted if _label(current) not in busy)
     return ConfigMaps(tuple(writes), deletes, held, min(wakes, default=None))
 
 
@@ -67,7 +70,7 @@ def _one(
     package: Package,
     configmap: str,
     current: ConfigMap | None,
-    installed: Collection[str],
+    installed: Names,
     now: float,
 ) -> tuple[Reason | None, ConfigMapWrite | None]:
     refused = snapshot.refused.get(f"ConfigMap/{configmap}")
@@ -84,7 +87,7 @@ def _one(
         return Reason(Code.CONFIG_REFUSED, text, "delete it, or rename the package"), None
     if not differs(current, body):
         return None, None
-    if f"{name}|{package.version}" not in installed:
+    if f"{name}|{package.version}" not in installed():
         return None, ConfigMapWrite(configmap, body, current, name)
     path = f"spec.packages[{name}].configMap"
     text = f"{path} was changed after the package was started; config updates are not supported by this version"

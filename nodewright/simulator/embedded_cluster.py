@@ -16,6 +16,7 @@ from controller_runtime.transport import Resource
 from nodewright.api import keys
 from nodewright.api.crd import deployment_policy_crd, nodewright_crd
 from nodewright.simulator.controllers import Controllers, ControllerSettings
+from nodewright.simulator.controllers.controllers import CONFIG_MAP
 from nodewright.simulator.kubelets import Kubelets, NodeTemplate, Timing
 from nodewright.simulator.ledger import Ledger
 from nodewright.simulator.rules import Rule
@@ -92,7 +93,7 @@ class EmbeddedCluster:
             self.client("controllers"),
             clock=self.clock,
             settings=self._settings,
-            owners=(NODEWRIGHT,),
+            collected=(CONFIG_MAP, NODEWRIGHT),
             events=False,
             rng=random.Random(self._seed),
         )

@@ -5,20 +5,41 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 import pytest_asyncio
 
 from controller_runtime.clock import SystemClock
 from controller_runtime.testing.api_server import ApiServer
 from controller_runtime.testing.api_server.http import HttpApiServer
+from controller_runtime.testing.api_server.store import Store, Stored
 from controller_runtime.testing.control_plane import Cluster
 from controller_runtime.transport import ClientConfig, load_config
 from controller_runtime.transport.config import Credentials, Trust
 from tests.contract.api_server.backends import Api, InProcess, OverHttp, own_namespace
+
+
+@pytest.fixture(autouse=True)
+def _stored_objects_never_change(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Versions share what did not change between them: whatever a claim does, none changes after it was stored."""
+    stored: list[tuple[Stored, bytes]] = []
+    versioned = Store._versioned
+
+    def noted(store: Store, fields: dict[str, Any]) -> Stored:
+        made = versioned(store, fields)
+        stored.append((made, msgspec.json.encode(made.fields)))
+        return made
+
+    monkeypatch.setattr(Store, "_versioned", noted)
+    yield
+    changed = [before for made, before in stored if msgspec.json.encode(made.fields) != before]
+    assert not changed, changed[:1]
+
 
 BACKENDS = ["embedded", "https", pytest.param("real", marks=pytest.mark.control_plane)]
 

@@ -55,7 +55,7 @@ def json_patch(document: JsonValue, operations: JsonValue) -> JsonValue:
 
 
 def merge_patch(document: JsonObject, patch: JsonValue) -> JsonObject:
-    """The document with the patch merged in: null removes a key, maps merge, all else replaces.
+    """The document with the patch merged in: null removes a key, maps merge, all else replaces. It shares what did not change.
 
     Raises `PatchError` with 400 for a patch that is no map.
     """
@@ -66,17 +66,18 @@ def merge_patch(document: JsonObject, patch: JsonValue) -> JsonObject:
         raise PatchError(
             400, f"error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         )
-    return _merged(copied(document), patch)
+    return _merged(document, patch)
 
 
-def _merged(merged: JsonObject, patch: JsonObject) -> JsonObject:
-    """In place; `merged` is ours."""
+def _merged(document: JsonObject, patch: JsonObject) -> JsonObject:
+    """A new map that shares what the patch does not touch."""
+    merged = dict(document)
     for key, value in patch.items():
         held = merged.get(key)
         if value is None:
             merged.pop(key, None)
         elif isinstance(held, dict):
-            merged[key] = _merged(held, value) if isinstance(value, dict) else copied(value)
+            merged[key] = _merged(held, value) if isinstance(value, dict) else value
         else:
             merged[key] = _without_nulls(value)
     return merged

@@ -69,7 +69,7 @@ class StructuralSchema:
         return replace(structural, rules=found, ignored_rules=ignored)
 
     def prune(self, obj: JsonObject) -> JsonObject:
-        """Without the fields the schema does not name; those below `x-kubernetes-preserve-unknown-fields` stay."""
+        """Without the fields the schema does not name; those below `x-kubernetes-preserve-unknown-fields` stay, and are shared."""
         return _prune_root(obj, self.schema, [])
 
     def unknown_fields(self, obj: JsonObject) -> list[str]:
@@ -117,7 +117,7 @@ def _prune_root(obj: JsonObject, schema: JsonObject, dropped: list[str]) -> Json
     if isinstance(metadata, dict):
         dropped.extend(f"metadata.{name}" for name in metadata if name not in METADATA_FIELDS)
         kept = {name: item for name, item in metadata.items() if name in METADATA_FIELDS and item is not None}
-        pruned["metadata"] = copied(kept)
+        pruned["metadata"] = kept
     return pruned
 
 
@@ -127,7 +127,7 @@ def _prune(value: JsonValue, schema: JsonObject | None, path: str, dropped: list
     if isinstance(value, list):
         items = schema.get("items") if schema else None
         if preserves and items is None:
-            return copied(value)
+            return value
         return [_prune(item, items, f"{path}[{at}]", dropped) for at, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
@@ -135,14 +135,14 @@ def _prune(value: JsonValue, schema: JsonObject | None, path: str, dropped: list
     for name, item in value.items():
         below = f"{path}.{name}" if path else name
         if schema and schema.get("x-kubernetes-embedded-resource") and name in _META:
-            kept[name] = copied(item)
+            kept[name] = item
         elif schema and name in schema.get("properties", {}):
             kept[name] = _prune(item, schema["properties"][name], below, dropped)
         elif schema and schema.get("additionalProperties"):
             extra = schema["additionalProperties"]
             kept[name] = _prune(item, extra if isinstance(extra, dict) else None, below, dropped)
         elif preserves:
-            kept[name] = copied(item)
+            kept[name] = item
         else:
             dropped.append(below)
     return kept
@@ -171,7 +171,7 @@ def _says_nothing_below(schema: JsonObject) -> bool:
 
 def _without_nulls(value: JsonValue, schema: JsonObject) -> JsonValue:
     if _says_nothing_below(schema):
-        return copied(value)
+        return value  # `_default` does not touch it either
     if isinstance(value, dict):
         kept = {}
         for name, item in value.items():

@@ -30,17 +30,17 @@ _BAD_REMOVALS: Final = "invalid patch format of primitive list"
 
 
 def strategic_merge_patch(document: JsonObject, patch: JsonValue, schema: MergeSchema) -> JsonObject:
-    """The document with the patch merged in by the kind's list strategies.
+    """The document with the patch merged in by the kind's list strategies. It shares what did not change.
 
     Raises `PatchError`: 400 for a patch of the wrong form, 422 for lists of lists, 500 for what the real server answers as an internal
     error: an unknown `$patch`, a list element without its merge key, an order that does not match.
     """
     if not isinstance(patch, dict):
         if patch is None:
-            return copied(document)  # type: ignore[no-any-return]
+            return document
         kind = json_kind(patch)
         raise PatchError(400, f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
-    return _merge_maps(copied(document), copied(patch), schema)
+    return _merge_maps(document, copied(patch), schema)
 
 
 def _wrong_type(expected: str, value: JsonValue) -> PatchError:
@@ -54,7 +54,8 @@ def _list_of(value: JsonValue) -> list[JsonValue]:
 
 
 def _merge_maps(original: JsonObject, patch: JsonObject, schema: MergeSchema) -> JsonObject:
-    """Both are ours to change."""
+    """A new map that shares what the patch does not touch; the patch is ours to change."""
+    original = dict(original)
     if _DIRECTIVE in patch:
         directive = patch[_DIRECTIVE]
         if directive == "replace":
@@ -227,7 +228,7 @@ def _merge_ordered(original: JsonObject, patch: JsonObject, directive: str, sche
     elif live is None:
         merged = _list_of(_without_directives(del_given)[0])
     else:
-        merged = _merge_lists(copied(live), given, field)
+        merged = _merge_lists(live, given, field)
     _element(live or [], given or [])
     original[name] = _in_order(merged, wanted=order, live=live or [], key=key)
 
