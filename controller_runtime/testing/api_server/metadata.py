@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from controller_runtime.testing.api_server.refusals import FieldProblem
@@ -102,16 +103,15 @@ def change_problems(new: Object, old: Object) -> Iterator[FieldProblem]:
             yield FieldProblem("metadata.finalizers", "FieldValueForbidden", said)
 
 
-def _name_problems(kind: str, name: str) -> Iterator[FieldProblem]:
+@lru_cache(maxsize=10_000)
+def _name_problems(kind: str, name: str) -> tuple[FieldProblem, ...]:
+    where = "metadata.name"
     if not name:
-        yield FieldProblem("metadata.name", "FieldValueRequired", "Required value: name or generateName is required")
-        return
+        return (FieldProblem(where, "FieldValueRequired", "Required value: name or generateName is required"),)
     if kind in _PATH_NAMES:
         if "/" in name or "%" in name or name in (".", ".."):
-            yield FieldProblem(
-                "metadata.name", "FieldValueInvalid", f"Invalid value: {render(name)}: may not contain '/'"
-            )
-        return
+            return (FieldProblem(where, "FieldValueInvalid", f"Invalid value: {render(name)}: may not contain '/'"),)
+        return ()
     pattern, rule, limit = (_LABEL, _LABEL_RULE, 63) if kind in _LABEL_NAMES else (_SUBDOMAIN, _NAME_RULE, 253)
     said = []
     if len(name) > limit:
@@ -120,11 +120,11 @@ def _name_problems(kind: str, name: str) -> Iterator[FieldProblem]:
         said.append("must not contain dots")
     elif not re.fullmatch(pattern, name):
         said.append(rule)
-    for one in said:
-        yield FieldProblem("metadata.name", "FieldValueInvalid", f"Invalid value: {render(name)}: {one}")
+    return tuple(FieldProblem(where, "FieldValueInvalid", f"Invalid value: {render(name)}: {one}") for one in said)
 
 
-def key_problems(where: str, key: str) -> Iterator[FieldProblem]:
+@lru_cache(maxsize=10_000)
+def key_problems(where: str, key: str) -> tuple[FieldProblem, ...]:
     """What is wrong with the key of a label, an annotation or a taint."""
     prefix, slash, name = key.rpartition("/")
     said = []
@@ -136,18 +136,22 @@ def key_problems(where: str, key: str) -> Iterator[FieldProblem]:
         said.append("name part must be no more than 63 bytes")
     if not re.fullmatch(_QUALIFIED, name):
         said.append(_KEY_RULE)
-    for one in said:
-        yield FieldProblem(where, "FieldValueInvalid", f"Invalid value: {render(key)}: {one}")
+    return tuple(FieldProblem(where, "FieldValueInvalid", f"Invalid value: {render(key)}: {one}") for one in said)
 
 
-def value_problems(where: str, value: Any) -> Iterator[FieldProblem]:
+def value_problems(where: str, value: Any) -> tuple[FieldProblem, ...]:
     """What is wrong with the value of a label."""
-    text = str(value)
+    return _value_problems(where, str(value))
+
+
+@lru_cache(maxsize=10_000)
+def _value_problems(where: str, text: str) -> tuple[FieldProblem, ...]:
+    said = []
     if len(text) > 63:
-        said = f"Invalid value: {render(text)}: must be no more than 63 bytes"
-        yield FieldProblem(where, "FieldValueInvalid", said)
+        said.append("must be no more than 63 bytes")
     if not re.fullmatch(_VALUE, text):
-        yield FieldProblem(where, "FieldValueInvalid", f"Invalid value: {render(text)}: {_VALUE_RULE}")
+        said.append(_VALUE_RULE)
+    return tuple(FieldProblem(where, "FieldValueInvalid", f"Invalid value: {render(text)}: {one}") for one in said)
 
 
 def _owner_problems(owners: list[Object]) -> Iterator[FieldProblem]:
