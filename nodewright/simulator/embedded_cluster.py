@@ -53,7 +53,7 @@ class EmbeddedCluster:
     ) -> None:
         """Must be made while the loop runs. `seed` decides UIDs and names."""
         self.clock = VirtualClock()
-        self.server = ApiServer(clock=self.clock, rng=random.Random(seed), managed_fields=False, window=50_000)
+        self.server = ApiServer(clock=self.clock, rng=random.Random(seed), managed_fields=False, window=5_000)
         self.namespace = namespace
         self.kubelets: Kubelets | None = None
         self._seed, self._rules, self._timing, self._ledger = seed, tuple(rules), timing, ledger

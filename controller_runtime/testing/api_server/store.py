@@ -39,6 +39,10 @@ class Stored:
             self._json = msgspec.json.encode(self.fields)
         return self._json
 
+    def release(self) -> None:
+        """It is past: a watch that lags, or a list of the past, makes the JSON again."""
+        self._json = None
+
     @property
     def labels(self) -> dict[str, str]:
         """The object's labels."""
@@ -200,6 +204,8 @@ class Store:
         previous = shelf.objects.get(key)
         stored = self._versioned(fields)
         shelf.record(Event(stored.version, "MODIFIED" if previous else "ADDED", key, stored, previous))
+        if previous is not None:
+            previous.release()
         return stored
 
     def remove(self, shelf_key: ShelfKey, key: str) -> Stored:

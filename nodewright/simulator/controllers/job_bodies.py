@@ -3,6 +3,8 @@
 import hashlib
 from typing import Any
 
+import msgspec
+
 from nodewright.simulator.controllers.views import JOB, TRACKING, Condition, Job, JobStatus, Pod, Uncounted
 
 Body = dict[str, Any]
@@ -23,7 +25,7 @@ def pod_name(job: Job, number: int) -> str:
 
 def pod_body(job: Job, name: str) -> Body:
     """A pod of the Job's template, owned by it and held until it is counted."""
-    meta, template = job.metadata, job.spec.template
+    meta, template = job.metadata, msgspec.json.decode(job.spec.template)
     wanted = template.get("metadata") or {}
     ours = {"controller-uid": meta.uid, "job-name": meta.name}
     labels = {**ours, **{f"batch.kubernetes.io/{key}": value for key, value in ours.items()}}

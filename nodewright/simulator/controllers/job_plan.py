@@ -217,7 +217,7 @@ def _with(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition,
 
 def _restarted_too_often(job: Job, pods: Sequence[Pod]) -> bool:
     """For `OnFailure` the restarts of live pods' containers are the attempts (B137)."""
-    if job.spec.template.get("spec", {}).get("restartPolicy") != "OnFailure":
+    if job.spec.restart_policy != "OnFailure":
         return False
     live = [pod.status for pod in pods if pod.status.phase in ("Pending", "Running")]
     statuses: list[ContainerStatus] = []

@@ -3,7 +3,6 @@
 Frozen and shared: `Controllers` runs one informer per resource and hands its store to every controller that needs it.
 """
 
-from typing import Any
 
 import msgspec
 
@@ -171,10 +170,21 @@ class FailurePolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     rules: tuple[FailureRule, ...] = ()
 
 
-class JobSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What a Job asks for. `template` is passed on as it is."""
+class _TemplateSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    restart_policy: str = ""
 
-    template: dict[str, Any] = {}
+
+class _Template(msgspec.Struct, frozen=True, gc=False):
+    spec: _TemplateSpec = _TemplateSpec()
+
+
+_template = msgspec.json.Decoder(_Template)
+
+
+class JobSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What a Job asks for. `template` is passed on as it is, and stays text until a pod is made of it."""
+
+    template: msgspec.Raw = msgspec.Raw(b"{}")
     parallelism: int = 1
     completions: int | None = None
     completion_mode: str = "NonIndexed"
@@ -185,6 +195,11 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     pod_failure_policy: FailurePolicy | None = None
     pod_replacement_policy: str = ""
     managed_by: str | None = None
+
+    @property
+    def restart_policy(self) -> str:
+        """The pods' restart policy."""
+        return _template.decode(self.template).spec.restart_policy
 
 
 class Uncounted(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
