@@ -26,7 +26,7 @@ def job(*conditions: str, status: dict[str, Any] | None = None, deleted: bool = 
         "spec": {"template": {"spec": {"restartPolicy": "Never"}}, "completions": 1, "backoffLimit": 0, **spec},
         "status": {"startTime": stamp(START), "conditions": told, **(status or {})},
     }
-    return msgspec.convert(body, Job)
+    return msgspec.json.decode(msgspec.json.encode(body), type=Job)
 
 
 def pod(
