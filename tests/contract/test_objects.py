@@ -10,7 +10,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -24,14 +24,6 @@ from tests.contract.objects_runner import Ask, Contract
 from tests.contract.objects_schema_cases import SCHEMAS, SELECTORS, SchemaCase, SelectorCase
 from tests.contract.objects_strategic_cases import STRATEGIC_PATCHES
 from tests.contract.objects_table_cases import TABLES, TableCase
-
-DIFFERENCES: Final = frozenset(
-    {
-        "a list that loses its last element is null, which validation refuses",
-        "a map emptied by its owner is null, which validation refuses",
-    }
-)
-"""Cases in which the embedded server still differs. A case that it mends must leave this list."""
 
 
 def _over_https(kubeconfig: Path) -> Ask:
@@ -88,13 +80,6 @@ def contract(request: pytest.FixtureRequest) -> Contract:
     contract = Contract(ask)
     contract.install()
     return contract
-
-
-@pytest.fixture(autouse=True)
-def _expect_differences(request: pytest.FixtureRequest) -> None:
-    parameters = request.node.callspec.params
-    if parameters["contract"] == "embedded" and _names(parameters["case"]) in DIFFERENCES:
-        request.applymarker(pytest.mark.xfail(strict=True, reason="the embedded server differs"))
 
 
 def _names(case: PatchCase | ApplyCase | SchemaCase | SelectorCase | TableCase) -> str:

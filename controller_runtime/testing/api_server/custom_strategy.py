@@ -52,11 +52,28 @@ class CustomStrategy(Strategy):
     unknown_field = "field label not supported: {0}"
     status_keeps_metadata = True
 
-    def __init__(self, version: CustomVersion, head: Object, *, status: bool, selectable: Sequence[str]) -> None:
+    def __init__(
+        self,
+        version: CustomVersion,
+        head: Object,
+        *,
+        status: bool,
+        selectable: Sequence[str],
+        keep_nulls: bool = False,
+    ) -> None:
         readers = {path.removeprefix("."): text(*path.removeprefix(".").split(".")) for path in selectable}
         super().__init__(generation=True, status=status, selectable=readers, unconditional=False)
         self._version = version
         self._head = head
+        self._keep_nulls = keep_nulls
+        self._of_apply = (
+            self if keep_nulls else CustomStrategy(version, head, status=status, selectable=selectable, keep_nulls=True)
+        )
+
+    @property
+    def of_apply(self) -> Strategy:
+        """The same, but nulls that the apply left behind are for the validation to refuse."""
+        return self._of_apply
 
     def default(self, item: Object) -> None:
         """Without status, pruned, with defaults."""
@@ -93,7 +110,7 @@ class CustomStrategy(Strategy):
 
     def _shape(self, item: Object) -> None:
         schema = self._version.schema
-        shaped = schema.default(schema.prune({**self._head, **item}))
+        shaped = schema.default(schema.prune({**self._head, **item}), keep_nulls=self._keep_nulls)
         metadata = item["metadata"]
         item.clear()
         item.update({name: value for name, value in shaped.items() if name not in self._head})

@@ -95,6 +95,11 @@ class Strategy:
         self.answers_deleted = answers_deleted
         """A deletion answers the object instead of a `Status`."""
 
+    @property
+    def of_apply(self) -> Strategy:
+        """The strategy for what a server-side apply made of an object."""
+        return self
+
     def default(self, item: Object) -> None:
         """Drop what a client may not set on creation, and set defaults; the client owns them."""
         if self.status:

@@ -70,6 +70,7 @@ class Writes:
 
     def _create(self, route: Route, body: Object, request: ApiRequest, *, applied: bool = False) -> Written:
         kind, core = route.kind, self._core
+        strategy = kind.strategy.of_apply if applied else kind.strategy
         moment = core.moment(request.user)
         item = kind.to_stored({name: value for name, value in body.items() if name not in ("apiVersion", "kind")})
         metadata = dict(item.get("metadata") or {})
@@ -82,17 +83,17 @@ class Writes:
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink", "resourceVersion"):
             metadata.pop(name, None)
         metadata |= {"uid": core.new_uid(), "creationTimestamp": moment.stamp}
-        if kind.strategy.generation:
+        if strategy.generation:
             metadata["generation"] = 1
         if kind.resource.namespaced:
             metadata["namespace"] = route.namespace
         item["metadata"] = meta.tidy(metadata)
         warnings = check_unknown_fields(kind, item, request)
-        kind.strategy.default(item)
+        strategy.default(item)
         if not applied:
             item = self._ownership.after_write(kind, None, item, request, moment, subresource="")
-        kind.strategy.prepare_create(item, moment)
-        found = [*meta.problems(kind.kind, item["metadata"]), *kind.strategy.validate_create(item)]
+        strategy.prepare_create(item, moment)
+        found = [*meta.problems(kind.kind, item["metadata"]), *strategy.validate_create(item)]
         name = item["metadata"].get("name", "")
         if found:
             raise invalid(kind.shelf[0], kind.kind, name, found)
@@ -100,7 +101,7 @@ class Writes:
         named = Route(kind, route.namespace, name)
         if core.find(kind, named.key) is not None:
             raise already_exists(kind.group, kind.plural, name)
-        kind.strategy.complete(item)
+        strategy.complete(item)
         return Written(self._store(named, item, request), created=True, warnings=warnings)
 
     # --- change -----------------------------------------------------------------------------------------------------
@@ -193,7 +194,8 @@ class Writes:
     def _change(
         self, route: Route, old: Stored, item: Object, request: ApiRequest, *, applied: bool = False
     ) -> Written:
-        kind, strategy = route.kind, route.kind.strategy
+        kind = route.kind
+        strategy = kind.strategy.of_apply if applied else kind.strategy
         moment = self._core.moment(request.user)
         before = old.fields
         found = list(meta.change_problems(item["metadata"], before["metadata"]))
