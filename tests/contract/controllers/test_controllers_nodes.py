@@ -49,22 +49,28 @@ async def test_a_budget_counts_ready_pods_and_an_eviction_spends_it(place: Place
 
 @played
 async def test_max_unavailable_counts_what_the_controllers_want(place: Place) -> None:
+    """Each budget has pods of its own: where two choose one pod, kube-controller-manager tells only one of them of its changes."""
     async with place.kubelets(":hang"):
-        replica_set = owned_pods("ReplicaSet", "web", namespace=place.namespace, node=place.node(), replicas=3)
-        await create(place.client, replica_set)
-        if place.backend == "embedded":  # which has no ReplicaSet controller
-            made = await place.get(RESOURCES["ReplicaSet"], "web")
-            for number in range(3):
-                pod = bare_pod(f"web-{number}", namespace=place.namespace, node=place.node(), labels={"app": "web"})
-                pod["metadata"]["ownerReferences"] = [owner(made, "ReplicaSet", "apps/v1", controller=True)]
-                await create(place.client, pod)
         for name, bounds in (("most", {"maxUnavailable": 1}), ("share", {"minAvailable": "50%"})):
-            body = disruption_budget(name, namespace=place.namespace, labels={"app": "web"}, min_available=0)
+            await replicas(place, name)
+            body = disruption_budget(name, namespace=place.namespace, labels={"app": name}, min_available=0)
             del body["spec"]["minAvailable"]
             body["spec"] |= bounds
             await create(place.client, body)
         await budget(place, "most", currentHealthy=3, desiredHealthy=2, expectedPods=3, disruptionsAllowed=1)
         await budget(place, "share", currentHealthy=3, desiredHealthy=2, expectedPods=3, disruptionsAllowed=1)
+
+
+async def replicas(place: Place, name: str) -> None:
+    """A ReplicaSet of three pods, which the embedded cluster, having no controller for them, is given by hand."""
+    replica_set = owned_pods("ReplicaSet", name, namespace=place.namespace, node=place.node(), replicas=3)
+    await create(place.client, replica_set)
+    if place.backend == "embedded":
+        made = await place.get(RESOURCES["ReplicaSet"], name)
+        for number in range(3):
+            pod = bare_pod(f"{name}-{number}", namespace=place.namespace, node=place.node(), labels={"app": name})
+            pod["metadata"]["ownerReferences"] = [owner(made, "ReplicaSet", "apps/v1", controller=True)]
+            await create(place.client, pod)
 
 
 async def evict(place: Place, name: str) -> None:
