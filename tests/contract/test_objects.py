@@ -19,6 +19,7 @@ from controller_runtime.testing.control_plane import Cluster
 from controller_runtime.transport import load_config
 from tests.contract.objects_apply_cases import APPLIES, ApplyCase
 from tests.contract.objects_cases import PatchCase
+from tests.contract.objects_last_applied_cases import LAST_APPLIED
 from tests.contract.objects_patch_cases import JSON_PATCHES, MERGE_PATCHES
 from tests.contract.objects_runner import Ask, Contract
 from tests.contract.objects_schema_cases import SCHEMAS, SELECTORS, SchemaCase, SelectorCase
@@ -91,7 +92,7 @@ def test_a_patch(contract: Contract, case: PatchCase) -> None:
     contract.patch(case)
 
 
-@pytest.mark.parametrize("case", APPLIES, ids=_names)
+@pytest.mark.parametrize("case", [*APPLIES, *LAST_APPLIED], ids=_names)
 def test_applies(contract: Contract, case: ApplyCase) -> None:
     contract.apply(case)
 

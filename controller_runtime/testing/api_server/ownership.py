@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller_runtime.testing.api_server.objects.apply import ApplyConflict, ApplyError, apply, update_managers
+from controller_runtime.testing.api_server.objects.apply import ApplyConflict, ApplyError, update_managers
+from controller_runtime.testing.api_server.objects.last_applied import apply
 from controller_runtime.testing.api_server.objects.merge_schema import MergeSchema
 from controller_runtime.testing.api_server.objects.merge_tables import schema_of
 from controller_runtime.testing.api_server.objects.patches import (

@@ -226,13 +226,15 @@ class Writes:
                 return Written(Stored(item, old.version), created=False)
             self._deletions.remove(kind, route.key)
             return Written(Stored(item, old.version), created=False)
-        stored = self._store(Route(kind, route.namespace, route.name), item, request)
+        stored = self._store(Route(kind, route.namespace, route.name), item, request, old)
         return Written(stored, created=False, warnings=warnings)
 
-    def _store(self, route: Route, item: Object, request: ApiRequest) -> Stored:
+    def _store(self, route: Route, item: Object, request: ApiRequest, old: Stored | None = None) -> Stored:
         if dry_run(request):
             metadata = {name: value for name, value in item["metadata"].items() if name != "resourceVersion"}
-            return Stored({**item, "metadata": metadata}, 0)
+            if old is not None:
+                metadata["resourceVersion"] = str(old.version)
+            return Stored({**item, "metadata": metadata}, 0 if old is None else old.version)
         stored = self._core.store.put(route.kind.shelf, route.key, item)
         observer = self.observers.get(route.kind.shelf)
         if observer is not None:

@@ -2,8 +2,7 @@
 
 The order of work is Kubernetes': merge what is applied into the live object, take out what the same manager applied before and now
 leaves out unless somebody else owns it, then see whose fields changed. `typed_objects.py` does the walking, `merge_schema.py` says
-where. Not done: moving ownership from the last-applied annotation of a client-side apply (which real servers do for the manager
-`kubectl`), and converting sets between API versions.
+where; `last_applied.py` adds what real servers do for the manager `kubectl`. Not done: converting sets between API versions.
 """
 
 from collections.abc import Mapping
@@ -76,6 +75,7 @@ class Conflict:
 
     manager: str
     field: str
+    path: FieldPath = ()
 
     @property
     def message(self) -> str:
@@ -176,7 +176,7 @@ def _settle(record: Record, writer: Writer, changes: Comparison, *, force: bool)
     if not force and any(conflicts.values()):
         raise ApplyConflict(
             [
-                Conflict(str(other), path_text(path))
+                Conflict(str(other), path_text(path), path)
                 for other in sorted(conflicts, key=str)
                 for path in in_report_order(conflicts[other])
             ]

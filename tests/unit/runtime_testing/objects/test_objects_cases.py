@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from controller_runtime.testing.api_server.objects.apply import ApplyConflict, ApplyError, apply, update_managers
+from controller_runtime.testing.api_server.objects.apply import ApplyConflict, ApplyError, update_managers
+from controller_runtime.testing.api_server.objects.last_applied import apply
 from controller_runtime.testing.api_server.objects.merge_schema import MergeSchema
 from controller_runtime.testing.api_server.objects.merge_tables import schema_of
 from controller_runtime.testing.api_server.objects.patches import (
@@ -19,6 +20,7 @@ from controller_runtime.testing.api_server.objects.selectors import FieldQuery, 
 from controller_runtime.testing.api_server.objects.tables import layout_of
 from tests.contract.objects_apply_cases import APPLIES, ApplyCase, Step
 from tests.contract.objects_cases import JSON, KINDS, MERGE, WIDGET_COLUMNS, WIDGET_SCHEMA, PatchCase
+from tests.contract.objects_last_applied_cases import LAST_APPLIED
 from tests.contract.objects_patch_cases import JSON_PATCHES, MERGE_PATCHES
 from tests.contract.objects_runner import check_cells, check_values, complete, owned_by
 from tests.contract.objects_schema_cases import LABELLED, SCHEMAS, SELECTORS, SchemaCase, SelectorCase
@@ -106,7 +108,7 @@ class _Object:
         self.fields["metadata"]["uid"] = "u"
 
 
-@pytest.mark.parametrize("case", APPLIES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*APPLIES, *LAST_APPLIED], ids=lambda case: case.name)
 def test_applies(case: ApplyCase) -> None:
     obj = _Object(case.kind)
     for step in case.steps:
