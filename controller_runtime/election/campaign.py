@@ -27,6 +27,8 @@ from controller_runtime.transport.resource import Resource
 _logger = logging.getLogger(__name__)
 RELEASE_SECONDS = 4.0
 """A release that takes longer is not worth waiting for: the lease runs out by itself."""
+LEAST_SECONDS = 0.001
+"""Less is no time to renew in: what is left of a deadline by rounding would be waited for and tried again, perhaps without end."""
 
 
 class LeaseClient(Protocol):
@@ -134,7 +136,7 @@ class Campaign:
         while True:
             await self._clock.sleep(min(pause, max(0.0, self._seconds_left())))
             left = self._seconds_left()
-            if left <= 0:
+            if left < LEAST_SECONDS:
                 return f"not renewed within {self._timing.renew_deadline:g} s, or the machine was suspended"
             renewed = await self._attempt(left)
             if not renewed and self._seen is not None and self._seen.holder != self._identity:

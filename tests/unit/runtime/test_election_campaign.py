@@ -128,6 +128,29 @@ async def test_a_lease_that_is_released_while_a_candidate_waits_is_taken_within_
     assert now() <= 3
 
 
+class UnevenClock(LoopClock):
+    """Its differences are a hair smaller than what was slept, as those of floating point numbers are."""
+
+    def monotonic(self) -> float:
+        return super().monotonic() * (1 - 1e-5)
+
+
+async def test_what_rounding_leaves_of_the_deadline_is_not_tried_in() -> None:
+    """Seed 449 of the simulation: 20 s less 20 s were 7e-15 s, for which the time did not go on, so that they were left for ever."""
+    server = LeaseServer()
+    me = Candidate(server, clock=UnevenClock())
+    begun: list[float] = []
+
+    async def hanging(verb: str) -> None:
+        begun.append(now())
+        await hang(verb)
+
+    async with keeping(me) as keep:
+        server.before = hanging
+        await keep
+    assert begun == pytest.approx([2, 8], abs=0.01)
+
+
 async def test_a_renewal_that_hangs_loses_the_lease_at_ten_seconds_and_not_later() -> None:
     """Trap 25."""
     server = LeaseServer()
