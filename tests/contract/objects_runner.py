@@ -5,13 +5,14 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from tests.contract.objects_apply_cases import ApplyCase, Step
 from tests.contract.objects_cases import ABSENT, JSON, KINDS, MERGE, STRATEGIC, WIDGETS, PatchCase
 from tests.contract.objects_schema_cases import LABELLED, SchemaCase, SelectorCase
-from tests.contract.objects_table_cases import ANY, TableCase
+from tests.contract.objects_table_cases import ANY, MOMENT, TableCase
 
 Ask = Callable[[str, str, Any, str, str], tuple[int, Any]]
 """Method, path with query, body, content type, accepted type; the status and the decoded answer."""
@@ -214,10 +215,12 @@ class Contract:
 
 
 def check_cells(cells: list[Any], wanted: tuple[Any, ...]) -> None:
-    """Ellipsis is an age, which depends on the moment."""
+    """Ellipsis is an age, which depends on the moment, and MOMENT is one."""
     assert len(cells) == len(wanted)
     for found, expected in zip(cells, wanted, strict=True):
         if expected is ...:
             assert found[:-1].isdigit(), cells
+        elif expected is MOMENT:
+            assert datetime.fromisoformat(found), cells
         elif expected is not ANY:
             assert found == expected, cells

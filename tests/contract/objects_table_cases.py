@@ -8,6 +8,8 @@ from tests.contract.objects_cases import KINDS
 
 ANY: Final = object()
 """A cell that a controller may change."""
+MOMENT: Final = object()
+"""A cell with a time."""
 JOB: Final = ("batch/v1", "Job", "/apis/batch/v1/namespaces/default/jobs")
 LEASE: Final = ("coordination.k8s.io/v1", "Lease", "/apis/coordination.k8s.io/v1/namespaces/default/leases")
 EVENT: Final = ("v1", "Event", "/api/v1/namespaces/default/events")

@@ -21,6 +21,7 @@ from tests.contract.objects_apply_cases import APPLIES, ApplyCase
 from tests.contract.objects_cases import PatchCase
 from tests.contract.objects_last_applied_cases import LAST_APPLIED
 from tests.contract.objects_patch_cases import JSON_PATCHES, MERGE_PATCHES
+from tests.contract.objects_plain_table_cases import PLAIN_TABLES
 from tests.contract.objects_runner import Ask, Contract
 from tests.contract.objects_schema_cases import SCHEMAS, SELECTORS, SchemaCase, SelectorCase
 from tests.contract.objects_strategic_cases import STRATEGIC_PATCHES
@@ -107,6 +108,6 @@ def test_a_selector(contract: Contract, case: SelectorCase) -> None:
     contract.select(case)
 
 
-@pytest.mark.parametrize("case", TABLES, ids=_names)
+@pytest.mark.parametrize("case", [*TABLES, *PLAIN_TABLES], ids=_names)
 def test_a_table(contract: Contract, case: TableCase) -> None:
     contract.table(case)

@@ -19,10 +19,15 @@ from controller_runtime.testing.api_server.core import Core
 from controller_runtime.testing.api_server.custom import CRD_SHELF, CustomResources
 from controller_runtime.testing.api_server.deletion import Deletions, delete_options, without_preconditions
 from controller_runtime.testing.api_server.lists import ListPage, check_not_ahead, list_page
-from controller_runtime.testing.api_server.refusals import RefusalError, method_not_allowed, page_not_found
+from controller_runtime.testing.api_server.refusals import (
+    RefusalError,
+    method_not_allowed,
+    page_not_found,
+    warning_header,
+)
+from controller_runtime.testing.api_server.reviews import review
 from controller_runtime.testing.api_server.routes import Route, find_route
 from controller_runtime.testing.api_server.selection import select
-from controller_runtime.testing.api_server.strategy import render
 from controller_runtime.testing.api_server.subresources import Subresources, Tokens
 from controller_runtime.testing.api_server.values import (
     ADMINISTRATOR,
@@ -212,7 +217,7 @@ class ApiServer:
             case "GET", True, "" | "status" if "get" in verbs:
                 return self._read(route, request)
             case "POST", False, _ if "list" not in verbs:
-                return _created(self._subresources.review(route, request))
+                return _created(review(self._core, self.tokens, route, request))
             case "POST", False, _ if "create" in verbs:
                 return self._written(route, request, self._writes.create(route, request))
             case "POST", True, "eviction" | "binding" | "token":
@@ -238,9 +243,7 @@ class ApiServer:
 
     def _written(self, route: Route, request: ApiRequest, written: Written) -> ApiResponse:
         body = representation.one(route.kind, written.stored, request.accept, self._core.clock.now())
-        warnings = [f"299 - {render(said)}" for said in written.warnings]
-        headers = {"Warning": ", ".join(warnings)} if warnings else {}
-        return ApiResponse(201 if written.created else 200, body, headers)
+        return ApiResponse(201 if written.created else 200, body, warning_header(written.warnings))
 
     def _delete(self, route: Route, request: ApiRequest) -> ApiResponse:
         kind = route.kind

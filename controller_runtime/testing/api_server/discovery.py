@@ -26,6 +26,8 @@ VERSION = {
     "compiler": "",
     "platform": "embedded",
 }
+_CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""In the order in which a CRD's resources have them."""
 _HEALTH = ("healthz", "readyz", "livez")
 
 
@@ -83,8 +85,9 @@ def _resources(registry: Registry, group: str, version: str) -> Object:
         if (kind.group, kind.resource.version) == (group, version):
             entries.append(_entry(kind))
             entries += [_subresource(kind, name) for name in kind.subresources]
-    name = f"{group}/{version}" if group else version
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": entries}
+    entries.sort(key=lambda entry: str(entry["name"]))
+    head = {"kind": "APIResourceList", "apiVersion": "v1"} if group else {"kind": "APIResourceList"}
+    return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": entries}
 
 
 def _entry(kind: ResourceType) -> Object:
@@ -93,7 +96,7 @@ def _entry(kind: ResourceType) -> Object:
         "singularName": kind.singular,
         "namespaced": kind.resource.namespaced,
         "kind": kind.kind,
-        "verbs": list(kind.verbs),
+        "verbs": list(_CUSTOM_VERBS if kind.custom is not None else kind.verbs),
     }
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)

@@ -23,6 +23,7 @@ from controller_runtime.testing.control_plane.credentials import write_kubeconfi
 
 _LARGEST_BODY = 3 * 1024 * 1024
 _SHUTDOWN_SECONDS = 1.0
+_SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
 class HttpApiServer:
@@ -120,7 +121,7 @@ class HttpApiServer:
         user = self.server.tokens.user(token.strip()) if scheme.lower() == "bearer" else None
         if user is None:
             raise unauthorized()
-        return user
+        return _impersonated(request) or user
 
     async def _stream(self, request: web.Request, watch: Watch) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -136,6 +137,19 @@ class HttpApiServer:
         finally:
             watch.close()
         return answer
+
+
+def _impersonated(request: web.Request) -> User | None:
+    """Whom an administrator wants to be, as `kubectl --as` asks for; everybody may."""
+    headers = request.headers
+    name = headers.get("Impersonate-User")
+    if not name:
+        return None
+    groups = list(headers.getall("Impersonate-Group", ()))
+    if name.startswith(_SERVICE_ACCOUNT) and not groups:
+        namespace = name.removeprefix(_SERVICE_ACCOUNT).partition(":")[0]
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+    return User(name, headers.get("Impersonate-Uid", ""), tuple(dict.fromkeys([*groups, "system:authenticated"])))
 
 
 def _response(answer: ApiResponse) -> web.Response:

@@ -9,6 +9,57 @@ from controller_runtime.testing.api_server.registry import Registry, ResourceTyp
 from controller_runtime.testing.api_server.values import Object
 
 _PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+_HEAD: Object = {
+    "apiVersion": {
+        "type": "string",
+        "description": "APIVersion defines the versioned schema of this representation of an object. Servers should convert "
+        "recognized schemas to the latest internal value, and may reject unrecognized values. More info: "
+        f"{_CONVENTIONS}#resources",
+    },
+    "kind": {
+        "type": "string",
+        "description": "Kind is a string value representing the REST resource this object represents. Servers may infer this "
+        "from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: "
+        f"{_CONVENTIONS}#types-kinds",
+    },
+    "metadata": {
+        "description": f"Standard object's metadata. More info: {_CONVENTIONS}#metadata",
+        "allOf": [{"$ref": f"#/components/schemas/{_OBJECT_META}"}],
+    },
+}
+"""What a real server says of these of every custom kind, whatever its schema does."""
+_MAP: Object = {"type": "object", "additionalProperties": {"type": "string"}}
+_METADATA: Object = {
+    "type": "object",
+    "description": "What every stored object has: its name, who made it and when, and what others hang on it.",
+    "properties": {
+        "annotations": {**_MAP, "description": "Free text by key, for programs; nothing is selected by it."},
+        "creationTimestamp": {"type": "string", "format": "date-time", "description": "Set by the server."},
+        "deletionGracePeriodSeconds": {"type": "integer", "description": "The grace of a deletion that was asked for."},
+        "deletionTimestamp": {"type": "string", "format": "date-time", "description": "When it is or was to be gone."},
+        "finalizers": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Who has to agree before a deleted object goes.",
+        },
+        "generateName": {"type": "string", "description": "A prefix; the server adds five letters."},
+        "generation": {"type": "integer", "description": "Counts changes of the spec."},
+        "labels": {**_MAP, "description": "What the object is selected by."},
+        "managedFields": {"type": "array", "items": {"type": "object"}, "description": "Who owns which field."},
+        "name": {"type": "string", "description": "Unique among objects of its kind and namespace."},
+        "namespace": {"type": "string", "description": "Where a namespaced object lives."},
+        "ownerReferences": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "Objects without which this one is collected as garbage.",
+        },
+        "resourceVersion": {"type": "string", "description": "Changes with every write; a precondition of the next."},
+        "selfLink": {"type": "string", "description": "Not used any more."},
+        "uid": {"type": "string", "description": "Unique in time and space; set by the server."},
+    },
+}
 
 
 def version_two() -> Object:
@@ -30,7 +81,10 @@ def version_three(registry: Registry, path: str) -> Object | None:
     for kind in kinds:
         name = _schema_name(kind)
         identity = {"group": kind.group, "version": kind.resource.version, "kind": kind.kind}
-        schema = dict(kind.custom.openapi) if kind.custom is not None else {"type": "object"}
+        schema: Object = {"type": "object"}
+        if kind.custom is not None:
+            schema = {**kind.custom.openapi, "properties": {**kind.custom.openapi.get("properties", {}), **_HEAD}}
+            schemas[_OBJECT_META] = _METADATA
         schemas[name] = {**schema, "x-kubernetes-group-version-kind": [identity]}
         paths |= _paths(kind, identity, name)
     return {

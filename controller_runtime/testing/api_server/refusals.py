@@ -48,6 +48,8 @@ class RefusalError(Exception):
         self.details = details
         self.metadata = metadata or {}
         self.text = text
+        self.warnings: tuple[str, ...] = ()
+        """Said besides, in `Warning` headers."""
         super().__init__(f"{code} {reason}: {message}")
 
     def status(self) -> dict[str, Any]:
@@ -72,7 +74,14 @@ class RefusalError(Exception):
             return ApiResponse(self.code, self.text.encode(), content_type="text/plain; charset=utf-8")
         seconds = (self.details or {}).get("retryAfterSeconds")
         headers = {"Retry-After": str(seconds)} if seconds else {}
+        headers |= warning_header(self.warnings)
         return ApiResponse(self.code, msgspec.json.encode(self.status()) + b"\n", headers)
+
+
+def warning_header(warnings: Sequence[str]) -> dict[str, str]:
+    """The header that says these; nothing for none."""
+    said = ", ".join('299 - "' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' for text in warnings)
+    return {"Warning": said} if said else {}
 
 
 def qualified(group: str, word: str) -> str:

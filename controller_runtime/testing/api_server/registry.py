@@ -192,9 +192,12 @@ def builtin_types() -> Iterator[ResourceType]:
         yield _named(admission, plural, kind, versioned, namespaced=False, categories=("api-extensions",))
     yield _named("scheduling.k8s.io", "priorityclasses", "PriorityClass", versioned, "pc", namespaced=False)
     create = ("create",)
-    yield _named("authentication.k8s.io", "tokenreviews", "TokenReview", plain, namespaced=False, verbs=create)
-    for review in ("SubjectAccessReview", "SelfSubjectAccessReview"):
-        yield _named("authorization.k8s.io", f"{review.lower()}s", review, plain, namespaced=False, verbs=create)
+    for review in ("SelfSubjectReview", "TokenReview"):
+        yield _named("authentication.k8s.io", f"{review.lower()}s", review, plain, namespaced=False, verbs=create)
+    authorization = "authorization.k8s.io"
+    yield _named(authorization, "localsubjectaccessreviews", "LocalSubjectAccessReview", plain, verbs=create)
+    for review in ("SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview"):
+        yield _named(authorization, f"{review.lower()}s", review, plain, namespaced=False, verbs=create)
 
 
 def _core(

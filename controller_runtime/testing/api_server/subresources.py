@@ -1,4 +1,4 @@
-"""What is POSTed to an object or answered without being stored: eviction, binding, tokens, reviews.
+"""What is POSTed to an object: eviction, binding, tokens.
 
 Relies on `deletion` for an eviction's end. Tokens are random text that this server remembers.
 """
@@ -49,7 +49,7 @@ class Tokens:
 
 
 class Subresources:
-    """Serves POSTs to `eviction`, `binding` and `token`, and reviews."""
+    """Serves POSTs to `eviction`, `binding` and `token`."""
 
     def __init__(self, core: Core, deletions: Deletions, tokens: Tokens) -> None:
         self._core = core
@@ -73,23 +73,6 @@ class Subresources:
                 return self._bind(route, stored, body)
             case _:
                 return self._token(route, stored, body)
-
-    def review(self, route: Route, request: ApiRequest) -> Object:
-        """TokenReview and the access reviews."""
-        body = decoded(request.body)
-        spec = body.get("spec") or {}
-        review = {**body, "kind": route.kind.kind, "apiVersion": route.kind.resource.api_version, "metadata": {}}
-        if route.kind.kind == "TokenReview":
-            user = self._tokens.user(str(spec.get("token", "")))
-            if user is None:
-                return {**review, "status": {"user": {}, "error": "invalid bearer token"}}
-            known = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
-            audiences = spec.get("audiences") or ["https://kubernetes.default.svc"]
-            return {**review, "status": {"authenticated": True, "user": known, "audiences": audiences}}
-        if route.kind.kind == "SelfSubjectAccessReview":
-            spec = {**spec, "user": request.user.name, "groups": list(request.user.groups)}
-        allowed = self._core.allows(spec)
-        return {**review, "status": {"allowed": True} if allowed else {"allowed": False}}
 
     # --- eviction ---------------------------------------------------------------------------------------------------
 

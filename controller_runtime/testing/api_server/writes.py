@@ -26,6 +26,7 @@ from controller_runtime.testing.api_server.ownership import Ownership
 from controller_runtime.testing.api_server.refusals import (
     MODIFIED,
     FieldProblem,
+    RefusalError,
     already_exists,
     bad_request,
     conflict,
@@ -96,7 +97,7 @@ class Writes:
         found = [*meta.problems(kind.kind, item["metadata"]), *strategy.validate_create(item)]
         name = item["metadata"].get("name", "")
         if found:
-            raise invalid(kind.shelf[0], kind.kind, name, found)
+            raise _warned(invalid(kind.shelf[0], kind.kind, name, found), warnings)
         admission.check_quotas(core, route, item)
         named = Route(kind, route.namespace, name)
         if core.find(kind, named.key) is not None:
@@ -216,7 +217,7 @@ class Writes:
             *strategy.validate_update(item, before, route.subresource),
         ]
         if found:
-            raise invalid(kind.group, kind.kind, route.name, found)
+            raise _warned(invalid(kind.group, kind.kind, route.name, found), warnings)
         if not applied:
             item = self._ownership.after_write(kind, before, item, request, moment, subresource=route.subresource)
         if _unchanged(item, before):
@@ -240,6 +241,11 @@ class Writes:
         if observer is not None:
             observer(route.kind, stored)
         return stored
+
+
+def _warned(refusal: RefusalError, warnings: tuple[str, ...]) -> RefusalError:
+    refusal.warnings = warnings
+    return refusal
 
 
 def _check_uid(route: Route, metadata: Mapping[str, Any], old: Stored) -> None:

@@ -153,8 +153,8 @@ class OverHttp:
     """A server behind a URL."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, *, embedded: bool) -> None:
-        self._session = session
-        self._url = url
+        self.session = session
+        self.url = url
         self.embedded = embedded
 
     async def ask(
@@ -163,7 +163,7 @@ class OverHttp:
         headers = {"Accept": accept or "application/json", "User-Agent": "claims/1"}
         if body:
             headers["Content-Type"] = content_type
-        async with self._session.request(
+        async with self.session.request(
             method, self._address(path, query), data=body or None, headers=headers
         ) as answer:
             content = await answer.read()
@@ -172,13 +172,13 @@ class OverHttp:
             )
 
     async def open(self, path: str, query: Mapping[str, str]) -> Events | Answer:
-        answer = await self._session.get(self._address(path, {**query, "watch": "true"}))
+        answer = await self.session.get(self._address(path, {**query, "watch": "true"}))
         if answer.status != 200:
             return Answer(answer.status, _decoded(await answer.read()))
         return _HttpEvents(answer)
 
     def _address(self, path: str, query: Mapping[str, str]) -> URL:
-        return URL(f"{self._url}{path}?{urlencode(query)}" if query else f"{self._url}{path}", encoded=True)
+        return URL(f"{self.url}{path}?{urlencode(query)}" if query else f"{self.url}{path}", encoded=True)
 
 
 class _HttpEvents(_Lines):

@@ -117,6 +117,9 @@ async def test_unknown_fields_warn_or_are_refused(api: Api, group: str, widgets:
     assert refused.message == (
         'Widget in version "v1" cannot be handled as a Widget: strict decoding error: unknown field "spec.nonsense"'
     )
+    invalid_too = await api.post(widgets, _widget(group, nonsense=1, size=12), fieldValidation="Warn")
+    assert invalid_too.status == 422
+    assert invalid_too.headers["warning"] == warned.headers["warning"]
 
 
 async def test_the_schema_is_enforced(api: Api, group: str, widgets: str) -> None:
@@ -219,16 +222,8 @@ async def test_discovery_names_it(api: Api, group: str, widgets: str) -> None:
     assert resources["widgets"]["kind"] == "Widget"
     assert resources["widgets"]["namespaced"] is False
     assert resources["widgets/status"]["verbs"] == ["get", "patch", "update"]
-    assert set(resources["widgets"]["verbs"]) == {
-        "create",
-        "delete",
-        "deletecollection",
-        "get",
-        "list",
-        "patch",
-        "update",
-        "watch",
-    }
+    in_its_order = "delete deletecollection get list patch create update watch"
+    assert resources["widgets"]["verbs"] == in_its_order.split()
 
 
 async def test_a_definition_takes_its_objects_along(api: Api, group: str) -> None:
@@ -263,3 +258,21 @@ async def test_an_apply_of_an_unknown_field_is_refused_if_strict(api: Api, group
     assert refused.message == (
         f"failed to create typed patch object (/a; {group}/v1, Kind=Widget): .spec.zz: field not declared in schema"
     )
+
+
+async def test_openapi_knows_what_every_object_has(api: Api, group: str, widgets: str) -> None:
+    """`kubectl explain` shows it; what a schema says of apiVersion and kind does not count."""
+
+    async def is_there() -> bool:
+        return await api.status_of(f"/openapi/v3/apis/{group}/v1") == 200
+
+    await api.until(is_there)
+    document = await api.get(f"/openapi/v3/apis/{group}/v1")
+    schemas = document.body["components"]["schemas"]
+    found = next(schema for name, schema in schemas.items() if name.endswith(".v1.Widget"))["properties"]
+    assert found["apiVersion"]["description"].startswith("APIVersion defines the versioned schema")
+    assert found["kind"]["description"].startswith("Kind is a string value")
+    meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+    assert found["metadata"]["allOf"] == [{"$ref": f"#/components/schemas/{meta}"}]
+    assert {"labels", "name", "ownerReferences", "uid"} <= schemas[meta]["properties"].keys()
+    assert found["spec"]["properties"]["size"]["type"] == "integer"

@@ -229,10 +229,12 @@ async def test_a_dry_run_answers_and_stores_nothing(api: Api) -> None:
     made = await api.post(api.config_maps(), _map("a"), dryRun="All")
     assert made.status == 201
     assert made.body["metadata"]["uid"]
+    assert "resourceVersion" not in made.body["metadata"]
     assert (await api.get(api.config_maps("a"))).status == 404
     stored = await api.made(api.config_maps(), _map("a", key="1"))
     tried = await api.merge(api.config_maps("a"), {"data": {"key": "2"}}, dryRun="All")
     assert tried.body["data"] == {"key": "2"}
+    assert tried.version == stored.version
     assert (await api.get(api.config_maps("a"))).version == stored.version
     assert (await api.delete(api.config_maps("a"), dryRun="All")).status == 200
     assert (await api.get(api.config_maps("a"))).status == 200

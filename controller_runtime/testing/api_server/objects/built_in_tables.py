@@ -13,11 +13,19 @@ _ROLE: Final = "node-role.kubernetes.io/"
 _NONE: Final = "<none>"
 
 
-def _columns(*names: str, wide: Iterable[str] = ()) -> tuple[Column, ...]:
-    """Columns by name; those in `wide` have priority 1."""
+def _columns(*names: str, wide: Iterable[str] = (), **types: str) -> tuple[Column, ...]:
+    """Columns by name, with `-` and blanks as `_` in `types` for those that are no strings; those in `wide` have priority 1."""
     hidden = set(wide)
     known = {"Name": NAME, "Age": AGE}
-    return tuple(known.get(name) or Column(name=name, priority=int(name in hidden)) for name in names)
+    return tuple(
+        known.get(name)
+        or Column(
+            name=name,
+            priority=int(name in hidden),
+            type=types.get(name.replace(" ", "_").replace("-", "_"), "string"),
+        )
+        for name in names
+    )
 
 
 def _part(obj: JsonObject, *path: str) -> Any:
@@ -156,6 +164,45 @@ def _lease(obj: JsonObject, now: datetime) -> list[JsonValue]:
     return [name_of(obj), _part(obj, "spec", "holderIdentity") or "", _created(obj, now)]
 
 
+def _created_at(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    return [name_of(obj), _part(obj, "metadata", "creationTimestamp") or ""]
+
+
+def _secret(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    return [name_of(obj), obj.get("type") or "", len(obj.get("data") or ()), _created(obj, now)]
+
+
+def _budget(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    spec = obj.get("spec") or {}
+    bounds = (str(spec.get(name, "N/A")) for name in ("minAvailable", "maxUnavailable"))
+    return [name_of(obj), *bounds, _part(obj, "status", "disruptionsAllowed") or 0, _created(obj, now)]
+
+
+def _priority_class(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    policy = obj.get("preemptionPolicy") or "PreemptLowerPriority"
+    return [name_of(obj), obj.get("value", 0), bool(obj.get("globalDefault")), _created(obj, now), policy]
+
+
+def _role_binding(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    role = obj.get("roleRef") or {}
+    subjects = obj.get("subjects") or ()
+
+    def named(kind: str) -> str:
+        return ", ".join(each.get("name", "") for each in subjects if each.get("kind") == kind)
+
+    accounts = ", ".join(
+        f"{each.get('namespace', '')}/{each.get('name', '')}"
+        for each in subjects
+        if each.get("kind") == "ServiceAccount"
+    )
+    where = f"{role.get('kind', '')}/{role.get('name', '')}"
+    return [name_of(obj), where, _created(obj, now), named("User"), named("Group"), accounts]
+
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_BINDING_WIDE: Final = ("Users", "Groups", "ServiceAccounts")
+_CREATED_AT: Final = (_columns("Name", "Created At", Created_At="date"), _created_at)
+_BINDING: Final = (_columns("Name", "Role", "Age", *_BINDING_WIDE, wide=_BINDING_WIDE), _role_binding)
 _POD_WIDE: Final = ("IP", "Node", "Nominated Node", "Readiness Gates")
 _NODE_WIDE: Final = ("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime")
 _JOB_WIDE: Final = ("Containers", "Images", "Selector")
@@ -179,5 +226,24 @@ BUILT_IN: Final[dict[tuple[str, str], tuple[tuple[Column, ...], Callable[[JsonOb
         _job,
     ),
     ("coordination.k8s.io", "Lease"): (_columns("Name", "Holder", "Age"), _lease),
+    ("", "LimitRange"): _CREATED_AT,
+    ("", "Secret"): (_columns("Name", "Type", "Data", "Age"), _secret),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _CREATED_AT,
+    (_RBAC, "ClusterRole"): _CREATED_AT,
+    (_RBAC, "ClusterRoleBinding"): _BINDING,
+    (_RBAC, "Role"): _CREATED_AT,
+    (_RBAC, "RoleBinding"): _BINDING,
+    ("policy", "PodDisruptionBudget"): (
+        _columns(
+            "Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age", Allowed_Disruptions="integer"
+        ),
+        _budget,
+    ),
+    ("scheduling.k8s.io", "PriorityClass"): (
+        _columns(
+            "Name", "Value", "Global-Default", "Age", "PreemptionPolicy", Value="integer", Global_Default="boolean"
+        ),
+        _priority_class,
+    ),
 }
 """Columns and cells by group and kind."""
