@@ -130,11 +130,14 @@ class JobStrategy(Strategy):
         if new_spec.get("completions") != old_spec.get("completions") and new_spec.get("completionMode") != "Indexed":
             problems.append(immutable("spec.completions", new_spec.get("completions")))
         template, before = new_spec["template"], old_spec["template"]
-        if old_spec.get("suspend") and not (old.get("status") or {}).get("startTime"):
+        never_started = old_spec.get("suspend") and not (old.get("status") or {}).get("startTime")
+        if never_started:
             template, before = _unscheduled(template), _unscheduled(before)
-        if template != before:
+        if template != before and never_started:
             part = "spec" if template.get("spec") != before.get("spec") else "metadata"
             problems.append(immutable(f"spec.template.{part}", new_spec["template"].get(part)))
+        elif template != before:
+            problems.append(immutable("spec.template", new_spec["template"]))
         return problems
 
 

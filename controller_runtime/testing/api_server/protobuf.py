@@ -1,7 +1,7 @@
 """Bodies that `kubectl create` sends in Kubernetes' protobuf encoding, as plain objects. Relies on nothing.
 
 Only the kinds people create by a command line: namespaces, config maps, secrets, service accounts, Jobs, tokens, the
-question of `kubectl auth can-i`, and the evictions of `kubectl drain`. Anything else is refused, since a field that is
+questions of `kubectl auth`, and the evictions of `kubectl drain`. Anything else is refused, since a field that is
 not in the tables would be lost.
 """
 
@@ -52,6 +52,9 @@ _MESSAGES: Mapping[str, Mapping[int, tuple[str, str]]] = {
     "TokenRequest": {1: ("metadata", "ObjectMeta"), 2: ("spec", "TokenRequestSpec"), 3: ("", "skip")},
     "TokenRequestSpec": {1: ("audiences", "list text"), 4: ("expirationSeconds", "int")},
     "SelfSubjectAccessReview": {1: ("metadata", "ObjectMeta"), 2: ("spec", "SelfAccessSpec"), 3: ("", "skip")},
+    "SelfSubjectReview": {1: ("metadata", "ObjectMeta"), 2: ("", "skip")},
+    "SelfSubjectRulesReview": {1: ("metadata", "ObjectMeta"), 2: ("spec", "RulesSpec"), 3: ("", "skip")},
+    "RulesSpec": {1: ("namespace", "text")},
     "SelfAccessSpec": {1: ("resourceAttributes", "ResourceAttributes"), 2: ("nonResourceAttributes", "PathAttributes")},
     "PathAttributes": {1: ("path", "text"), 2: ("verb", "text")},
     "ResourceAttributes": {

@@ -28,7 +28,15 @@ from nodewright.simulator.kubelets.nodes import Nodes, SimulatedNode
 from nodewright.simulator.kubelets.pod_requests import PodRequests
 from nodewright.simulator.kubelets.pod_run import PodRun
 from nodewright.simulator.kubelets.pod_status import StatusReport
-from nodewright.simulator.kubelets.pod_view import CONFIG_MAP, POD, ConfigMap, Pod, labels_of, needed_config_maps
+from nodewright.simulator.kubelets.pod_view import (
+    CONFIG_MAP,
+    POD,
+    ConfigMap,
+    Pod,
+    labels_of,
+    marked_not_ready,
+    needed_config_maps,
+)
 from nodewright.simulator.kubelets.timers import Timers
 from nodewright.simulator.kubelets.timing import Cause, Timing
 from nodewright.simulator.ledger import Entry, Event, Ledger
@@ -191,6 +199,9 @@ class Kubelets:
         if run is not None:
             if pod.metadata.deletion_timestamp is not None:
                 self._stop(run, pod)
+            elif marked_not_ready(pod):
+                self._reports[uid].repeat_conditions()
+                self._writes.add(uid)
         elif uid in self._finished:
             if pod.metadata.deletion_timestamp is not None:
                 self._leave(uid, pod)

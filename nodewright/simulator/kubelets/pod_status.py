@@ -25,6 +25,7 @@ class StatusReport:
         self._host_ip = host_ip
         self._written: Status = {}
         self._conditions: dict[str, Status] = {}
+        self._overwritten = False
 
     def patch(self, now: float) -> bytes | None:
         """The strategic merge patch from the last one to the present state; None when there is nothing new. It counts as written."""
@@ -47,11 +48,18 @@ class StatusReport:
         self._written = {}
         self._conditions = {}
 
+    def repeat_conditions(self) -> None:
+        """Somebody else wrote a condition of ours: the next patch says all of them as they are and were."""
+        self._overwritten = True
+
     def _changed_conditions(self, stamp: str) -> list[Status]:
+        overwritten, self._overwritten = self._overwritten, False
         changed = []
         for condition in conditions_of(self._run):
             old = self._conditions.get(condition["type"])
             if old is not None and {**condition, "lastTransitionTime": old["lastTransitionTime"]} == old:
+                if overwritten:
+                    changed.append(old)
                 continue
             same = old is not None and old["status"] == condition["status"]
             condition["lastTransitionTime"] = old["lastTransitionTime"] if old is not None and same else stamp

@@ -53,11 +53,20 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     volumes: tuple[Volume, ...] = ()
 
 
+class PodCondition(msgspec.Struct, frozen=True, gc=False):
+    """A condition, whoever wrote it."""
+
+    type: str
+    status: str = ""
+    reason: str | None = None
+
+
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What tells a new pod from one that some kubelet acknowledged before."""
 
     phase: str = "Pending"
     start_time: str | None = None
+    conditions: tuple[PodCondition, ...] = ()
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -159,6 +168,11 @@ def labels_of(pod: Pod) -> Labels:
         stage=labels.get(PREFIX + "stage", ""),
         run=annotations.get(PREFIX + "run", ""),
     )
+
+
+def marked_not_ready(pod: Pod) -> bool:
+    """Whether the node controller took the pod's readiness while the node was silent: it gives no reason, and a kubelet always does."""
+    return any(one.type == "Ready" and one.status == "False" and not one.reason for one in pod.status.conditions)
 
 
 def asks_for_reboot(args: tuple[str, ...]) -> bool:

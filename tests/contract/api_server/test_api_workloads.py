@@ -67,6 +67,14 @@ async def test_a_jobs_template_does_not_change(api: Api) -> None:
     assert refused.message.endswith("field is immutable")
 
 
+async def test_a_running_jobs_template_does_not_change_as_a_whole(api: Api) -> None:
+    await _job(api, suspend=False)
+    for change in ({"spec": {"nodeSelector": {"a": "b"}}}, {"metadata": {"labels": {"a": "b"}}}):
+        refused = await api.strategic(api.jobs("a"), {"spec": {"template": change}})
+        assert refused.causes == [("FieldValueInvalid", "spec.template")]
+        assert refused.message.startswith('Job.batch "a" is invalid: spec.template: Invalid value: ')
+
+
 async def test_a_suspended_job_that_never_ran_may_be_sent_elsewhere(api: Api) -> None:
     await _job(api)
     moved = await api.strategic(api.jobs("a"), {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}})

@@ -192,3 +192,34 @@ async def test_a_reboot_by_rule_ends_what_runs_on_that_node_only() -> None:
         after = [api.objects["nodes", name]["status"]["nodeInfo"]["bootID"] for name in ("n0", "n1")]
         assert [old == new for old, new in zip(boots, after, strict=True)] == [False, True]
         assert [one.event for one in kubelets.ledger.entries].count(Event.REBOOT) == 1
+
+
+@pytest.mark.parametrize("up", [True, False])
+async def test_readiness_that_the_node_controller_took_is_given_back_once_the_kubelet_runs(up: bool) -> None:
+    """A real kubelet writes its own conditions over what others wrote, with the times they had."""
+    api = FakeApi()
+    async with serving(api, "container=done:hang") as kubelets:
+        add_pod(api)
+        await asyncio.sleep(30)
+        before = condition(api, "Ready")
+        assert before["status"] == "True"
+        written = kubelets.patches
+        if not up:
+            await kubelets.down("n0")
+        pod = api.objects["pods", "p"]
+        ready = {"type": "Ready", "status": "False", "lastTransitionTime": "2030-01-01T00:00:00Z"}
+        others = [one for one in pod["status"]["conditions"] if one["type"] != "Ready"]
+        api.put("pods", {**pod, "status": {**pod["status"], "conditions": [*others, ready]}})
+        await asyncio.sleep(30)
+        if not up:
+            assert condition(api, "Ready") == ready, "a kubelet that is down writes nothing"
+            await kubelets.up("n0")
+            await asyncio.sleep(30)
+        assert condition(api, "Ready") == before
+        assert kubelets.patches == written + 1
+
+
+def condition(api: FakeApi, kind: str) -> dict[str, Any]:
+    found = [one for one in api.objects["pods", "p"]["status"]["conditions"] if one["type"] == kind]
+    assert len(found) == 1
+    return {key: value for key, value in found[0].items() if value is not None}  # the fake one keeps nulls
