@@ -10,12 +10,14 @@ from nodewright.engine.jobviews import view_jobs
 from nodewright.engine.leaving import leave
 from nodewright.engine.memory import CrMemory, NodeRecord
 from nodewright.engine.node_plan import marks, stage_events
+from nodewright.engine.published import is_published
 from nodewright.engine.record import record as evidence_recorded
 from nodewright.engine.scope import Scope
 from nodewright.engine.troubles import Trouble, not_deleted
 from nodewright.model import node_state
 from nodewright.model.node_state import Malformed
 from nodewright.model.objects import ConfigMap, Job, owner_uid
+from nodewright.model.pick import Pick, parse
 from nodewright.model.plan import ConfigMapDelete, JobDelete, NodePatch, NodePlan
 from nodewright.model.snapshot import Snapshot
 
@@ -28,8 +30,20 @@ class Leavers:
     troubles: list[Trouble]
 
 
+def leaving_picks(memory: CrMemory) -> list[Pick]:
+    """The picks that are still on nodes out of the selection: their numbers were given (ROL-14)."""
+    return [pick for record in memory.unselected.values() if (pick := _pick(memory.scope, record)) is not None]
+
+
+def _pick(scope: Scope, record: NodeRecord) -> Pick | None:
+    return parse(record.node.metadata.annotations.get(scope.keys.pick)) if record.carries else None
+
+
 def leavers(memory: CrMemory, snapshot: Snapshot) -> Leavers:
-    """Nodes out of the selection that still carry the CR's keys, or a Job of it that is unfinished or not recorded (ROL-1, JOB-3)."""
+    """Nodes out of the selection that still carry the CR's keys, or a Job of it that is unfinished or not recorded (ROL-1, JOB-3).
+
+    A pick stays until status has its number: it may be all that tells it (ROL-14).
+    """
     plans: list[NodePlan] = []
     troubles: list[Trouble] = []
     for record in memory.unselected.values():
@@ -44,6 +58,9 @@ def leavers(memory: CrMemory, snapshot: Snapshot) -> Leavers:
             for job in jobs
             if not job.finished and job.metadata.deletion_timestamp is not None
         ]
+        pick = _pick(memory.scope, record)
+        if plan is not None and plan.patch is not None and pick and not is_published(snapshot.cr.published, pick):
+            plan = None
         if any(_is_news(job) for job in jobs):
             plan = _with_news(memory.scope, record, plan or NodePlan(record.node), snapshot)
         if plan is not None:

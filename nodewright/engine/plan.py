@@ -16,7 +16,7 @@ from nodewright.engine.announcements import announce
 from nodewright.engine.batches import BatchState, ceiling, read_batch_state
 from nodewright.engine.conditions import rfc3339
 from nodewright.engine.facts import NodeFacts
-from nodewright.engine.leftovers import homeless_jobs, leavers, stale_metadata
+from nodewright.engine.leftovers import homeless_jobs, leavers, leaving_picks, stale_metadata
 from nodewright.engine.memory import CrMemory, Memory, Quiet
 from nodewright.engine.node_plan import Context, Mode, NodeOutcome, Status
 from nodewright.engine.published import Rollout, read_rollout
@@ -77,6 +77,7 @@ class Engine:
             resets=_resets(spec),
             busy=snapshot.busy,
             given=snapshot.given,
+            leaving=leaving_picks(memory),
         )
         compartment = _compartment(spec, population)
         state = read_batch_state(before.batch_state, population=population)

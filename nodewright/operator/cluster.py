@@ -132,18 +132,16 @@ class Cluster:
 
     async def refresh(self, target: Target[T]) -> T | None:
         """Read the object live and take it in; None when there is none in the store's scope."""
+        # What the answer proves gone was there before it was asked for: meanwhile the watch may tell of a new object of that name.
+        held: Any = target.store.get(target.key)
+        uid = target.uid if held is None else held.metadata.uid
         try:
             raw = await self.client.get(target.resource, target.name, namespace=target.namespace)
         except NotFound:
-            _gone(target)
+            target.store.observe_deleted(target.key, uid)
             return None
         # An object that left the scope sends no more events: taken in, it would stay for ever.
         if target.label is not None and target.label not in _head.decode(raw).metadata.labels:
-            _gone(target)
+            target.store.observe_deleted(target.key, uid)
             return None
         return target.store.observe(raw)
-
-
-def _gone(target: Target[Any]) -> None:
-    held = target.store.get(target.key)
-    target.store.observe_deleted(target.key, held.metadata.uid if held is not None else target.uid)

@@ -45,6 +45,28 @@ def test_the_offset_stays_above_what_was_given_when_the_nodes_go() -> None:
     assert orders(world) == {"n3": 2}
 
 
+def test_a_number_whose_node_leaves_before_status_has_it_is_not_given_again() -> None:
+    """ROL-14, ROL-1, seed 865 of the simulation: the operator dies after the pick, the next one finds it on a node that has left."""
+    world = world_of("n1", "n2")
+    for name in world.nodes:
+        world.label(name, pool="a")
+    world.cr(
+        packages={"kernel": package()}, interruptionBudget={"count": 1}, nodeSelectors={"matchLabels": {"pool": "a"}}
+    )
+    while world.pick("n1") is None:
+        world.status_lost = world.crs[CR_NAME].published.get("rollout") is not None
+        world.step()
+    assert not world.crs[CR_NAME].published.get("nodeOrderOffset")
+    world.status_lost = False
+    world.restart()
+    world.label("n1", pool="b")
+    world.settle()
+    assert orders(world)["n2"] == 1
+    assert world.crs[CR_NAME].published["nodeOrderOffset"] == 2
+    world.run()
+    assert world.pick("n1") is None
+
+
 @pytest.mark.parametrize("number", [2**31, 2**31 - 1, 10**30, -1])
 @pytest.mark.parametrize("field", ["rollout", "batch", "order"])
 def test_an_absurd_number_in_a_pick_freezes_nothing(field: str, number: int) -> None:
