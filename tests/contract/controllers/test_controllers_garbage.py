@@ -85,6 +85,18 @@ async def test_what_a_deleted_owner_owned_goes(place: Place) -> None:
 
 
 @played
+async def test_orphans_stay_and_lose_their_owner(place: Place) -> None:
+    parent = await place.config_map("parent")
+    await place.config_map("child", [owner(parent, "ConfigMap", blockOwnerDeletion=True)])
+    await asyncio.sleep(1)
+    await place.client.delete(CONFIG_MAP, "parent", namespace=place.namespace, propagation="Orphan")
+    await place.gone(CONFIG_MAP, "parent")
+    child = await place.get(CONFIG_MAP, "child")
+    assert "ownerReferences" not in child["metadata"]
+    assert "deletionTimestamp" not in child["metadata"]
+
+
+@played
 async def test_one_living_owner_keeps_an_object_and_the_other_reference_goes(place: Place) -> None:
     parents = [await place.config_map(name) for name in ("one", "two")]
     await place.config_map("child", [owner(parent, "ConfigMap") for parent in parents])

@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from controller_runtime.transport import PatchType
-from nodewright.simulator.controllers.views import JOB, POD, TRACKING
+from nodewright.simulator.controllers.views import JOB, POD, TRACKING, JobStatus
 from nodewright.simulator.kubelets import Timing
 from tests.contract.controllers.place import FAST, Place, created, disruption_target
 from tests.contract.controllers.scenes import played
@@ -184,6 +184,72 @@ async def test_a_job_past_its_deadline_fails_when_its_pod_is_over(place: Place) 
     assert [one.type for one in interim.conditions] == ["FailureTarget"]
     assert interim.terminating == 1
     assert story.last.terminating == 0
+    assert story.last.failed == 1
+
+
+def finally_failed(status: JobStatus) -> int:
+    """Pods that count as failed, and those that will as soon as their finalizer is gone."""
+    uncounted = status.uncounted_terminated_pods
+    return status.failed + (len(uncounted.failed) if uncounted is not None else 0)
+
+
+@played
+async def test_between_the_verdict_and_the_end_each_pod_is_counted_once(place: Place) -> None:
+    """LIF-11: who reads the counts at FailureTarget reads what Failed will say; none is counted twice or forgotten."""
+    async with place.kubelets(":fail=1"):
+        await place.job("bad", backoffLimit=0)
+        story = await place.ends("bad")
+        (pod,) = await place.pods()
+    counts = [finally_failed(status) for status in story.statuses]
+    assert counts == sorted(counts)
+    assert counts[-1] == 1
+    verdicts = [status for status in story.statuses if [one.type for one in status.conditions] == ["FailureTarget"]]
+    assert verdicts
+    assert {finally_failed(status) for status in verdicts} == {1}
+    assert {status.active for status in verdicts} == {0}
+    assert (story.last.failed, finally_failed(story.last)) == (1, 1)
+    assert "finalizers" not in pod["metadata"]
+
+
+@played
+async def test_pods_that_are_stopped_with_their_job_are_counted_before_it_has_failed(place: Place) -> None:
+    """LIF-11: with several pods at once, of which one fails and the others are ended by the verdict."""
+    async with place.kubelets("attempt=1:fail=1", ":hang", timing=SLOW_END):
+        await place.job("several", backoffLimit=0, parallelism=3, completions=3)
+        story = await place.ends("several", 40)
+        pods = await place.pods()
+    assert story.conditions == failed(LIMIT)
+    counts = [finally_failed(status) for status in story.statuses]
+    assert counts == sorted(counts)
+    assert (story.last.failed, story.last.active, story.last.terminating) == (3, 0, 0)
+    uncounted = story.last.uncounted_terminated_pods
+    assert uncounted is None or not uncounted.failed
+    assert [pod["metadata"].get("finalizers") for pod in pods] == [None] * len(pods)
+
+
+@played
+async def test_a_pods_own_deadline_fails_the_pod_and_the_job_tries_again(place: Place) -> None:
+    """The template's activeDeadlineSeconds is the kubelet's; the Job counts a failed pod."""
+    async with place.kubelets("attempt=1:hang"):
+        await place.job("slow", backoffLimit=1, pod={"activeDeadlineSeconds": 2})
+        story = await place.ends("slow", 40)
+        first = (await place.pods())[0]
+    assert story.conditions == [MET, COMPLETE]
+    assert (story.last.succeeded, story.last.failed) == (1, 1)
+    assert (first["status"]["phase"], first["status"]["reason"]) == ("Failed", "DeadlineExceeded")
+
+
+@played
+async def test_a_rule_that_counts_spends_an_attempt(place: Place) -> None:
+    """The first rule that matches decides, whatever later ones say."""
+    rules = [
+        {"action": "Count", "onExitCodes": {"operator": "In", "values": [7]}},
+        {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}},
+    ]
+    async with place.kubelets(":fail=7"):
+        await place.job("counted", backoffLimit=0, podFailurePolicy={"rules": rules})
+        story = await place.ends("counted")
+    assert story.conditions == failed(LIMIT)
     assert story.last.failed == 1
 
 

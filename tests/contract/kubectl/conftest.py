@@ -22,7 +22,7 @@ def pair(control_plane: ControlPlane) -> Iterator[Pair]:
     with EmbeddedProcess() as embedded, Processes() as processes:
         install(embedded)
         for name, cluster in (("real", control_plane), ("embedded", embedded)):
-            arguments = ["--rule=:hang", f"--label={LABEL}", "--name-format=kubectl-{}", "--heartbeat-seconds=0"]
+            arguments = ["--rule=:hang", f"--label={LABEL}", "--name-format=kubectl-{}"]
             processes.start_kubelets(cluster.admin_kubeconfig, nodes=2, arguments=arguments, name=name)
         pair = Pair(control_plane, embedded)
         yield pair

@@ -52,7 +52,7 @@ metadata: {name: bad}
 spec:
   foo: 1
   packages:
-    a: {version: x, image: y}
+    a: {version: x, image: some}
 """,
 }
 """By file name."""

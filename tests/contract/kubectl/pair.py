@@ -15,6 +15,8 @@ from controller_runtime.testing.control_plane import Cluster
 
 SECONDS: Final = 90
 _SHELL: Final = re.compile(r"(^|[ ;|&])kubectl ")
+_LOG: Final = re.compile(r"[IW]\d{4} \d\d:")
+"""What kubectl's libraries say to themselves, such as of a watch that was short."""
 _SUBSTITUTES: Final = (
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
     (r"\b[0-9a-f]{32}\B", "UID"),
@@ -40,14 +42,14 @@ class Said:
     err: str
 
     def lines(self) -> list[str]:
-        """Comparable."""
-        return [f"exit code {self.code}", *_plain(self.out), "--- standard error", *_plain(self.err)]
+        """Comparable; errors sorted, since a real server finds several in an order of luck."""
+        return [f"exit code {self.code}", *_plain(self.out), "--- standard error", *sorted(_plain(self.err))]
 
 
 def _plain(text: str) -> list[str]:
     for pattern, substitute in _SUBSTITUTES:
         text = re.sub(pattern, substitute, text, flags=re.IGNORECASE if "version" in pattern else 0)
-    return [line.rstrip() for line in text.splitlines()]
+    return [line.rstrip() for line in text.splitlines() if not _LOG.match(line)]
 
 
 class Pair:
@@ -56,6 +58,8 @@ class Pair:
     def __init__(self, real: Cluster, embedded: Cluster) -> None:
         self._clusters = (real, embedded)
         self._threads = ThreadPoolExecutor(2)
+        for cluster in self._clusters:
+            _write_kubectl(cluster)
 
     def close(self) -> None:
         """Ends the threads."""
@@ -67,14 +71,21 @@ class Pair:
         return real, embedded
 
 
-def _run(cluster: Cluster, line: str, folder: Path, namespace: str) -> Said:
+def _programs(cluster: Cluster) -> Path:
+    return cluster.folder / "kubectl-of-scripts"
+
+
+def _write_kubectl(cluster: Cluster) -> None:
+    """A program that a line of shell finds by its name alone, and ends by its process id."""
+    _programs(cluster).mkdir()
+    path = _programs(cluster) / "kubectl"
     flags = f"--kubeconfig={cluster.admin_kubeconfig} --cache-dir={cluster.folder / 'cache'}"
-    programs = cluster.folder / "kubectl-of-scripts"  # found by its name alone, and ended by its process id
-    programs.mkdir(exist_ok=True)
-    kubectl = programs / "kubectl"
-    kubectl.write_text(f'#!/bin/sh\nexec {cluster.kubectl_program} {flags} "--namespace=$NS" "$@"\n', encoding="utf-8")
-    kubectl.chmod(0o700)
-    path = f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"
+    path.write_text(f'#!/bin/sh\nexec {cluster.kubectl_program} {flags} "--namespace=$NS" "$@"\n', encoding="utf-8")
+    path.chmod(0o700)
+
+
+def _run(cluster: Cluster, line: str, folder: Path, namespace: str) -> Said:
+    path = f"{_programs(cluster)}{os.pathsep}{os.environ.get('PATH', '')}"
     environment = {**os.environ, "KUBECTL_KUBERC": "false", "NS": namespace, "PATH": path}
     command = line if _SHELL.search(line) else f"kubectl {line}"
     done = subprocess.run(

@@ -100,9 +100,9 @@ scale cm one --replicas=1
 scale deployment nope --replicas=2
 set env deployment/nope A=b
 rollout status deployment/nope
-wait --for=create cm/later --timeout=1s
+wait --for=create cm/later --timeout=3s
 wait --for=jsonpath='{.data.k}'=v cm/one --timeout=5s
-wait --for=delete cm/one --timeout=1s
+wait --for=delete cm/one --timeout=3s
 """,
     "working": """
 apply -f work.yaml
@@ -110,15 +110,15 @@ wait --for=condition=Ready pod/web --timeout=30s
 until: get pods
 get pods -o wide
 until: get jobs -o wide
-get pod web -o yaml
-get job job -o yaml
-get pods,jobs
-describe pod web
+until: get pod web -o yaml
+until: get job job -o yaml
+until: get pods,jobs
+until: describe pod web
 until: describe job job
-get events -o custom-columns=REASON:.reason,MESSAGE:.message,KIND:.involvedObject.kind
-events --for job/job
+until: get events -o custom-columns=REASON:.reason,MESSAGE:.message,KIND:.involvedObject.kind
+until: events --for job/job
 wait --for=jsonpath='{.status.active}'=1 job/job --timeout=10s
-wait --for=condition=Complete job/job --timeout=1s
+wait --for=condition=Complete job/job --timeout=3s
 kubectl patch job job --type=merge -p '{"spec":{"template":{"spec":{"nodeName":"x"}}}}' -o name 2>&1 | cut -d: -f1-3
 kubectl scale job job --replicas=2
 patch pod web --subresource=status --type=merge -p '{"status":{"message":"said"}}' -o jsonpath='{.status.message}'
