@@ -15,8 +15,8 @@ from controller_runtime.testing.control_plane import Cluster
 
 SECONDS: Final = 90
 _SHELL: Final = re.compile(r"(^|[ ;|&])kubectl ")
-_LOG: Final = re.compile(r"[IW]\d{4} \d\d:")
-"""What kubectl's libraries say to themselves, such as of a watch that was short."""
+_LOG: Final = re.compile(r"[IWE]\d{4} .* reflector\.go:")
+"""What kubectl's watches say to themselves of having been short, or ended by their own deadline."""
 _SUBSTITUTES: Final = (
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
     (r"\b[0-9a-f]{32}\B", "UID"),
