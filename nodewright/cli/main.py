@@ -82,29 +82,36 @@ def simulate(
     files: Annotated[
         list[str],
         typer.Argument(
-            help="Manifests with NodeWrights and DeploymentPolicies; - is standard input.", metavar="FILE..."
+            help="Manifests with NodeWrights; a directory stands for its files, - for standard input.", metavar="FILE"
         ),
     ],
     nodes: Annotated[
         int | None,
         typer.Option(
-            help="So many nodes, with the labels that the manifests select; 20 unless given.", show_default=False
+            help="How many nodes, with the labels that the manifests select; 20 unless given.",
+            show_default=False,
+            metavar="N",
         ),
     ] = None,
     nodes_from: Annotated[
         Path | None,
-        typer.Option(help="Nodes as `kubectl get nodes -o json` has them; - is standard input.", show_default=False),
+        typer.Option(
+            help="Nodes as `kubectl get nodes -o json` has them; - is standard input.",
+            show_default=False,
+            metavar="FILE",
+        ),
     ] = None,
     fail: Annotated[
         list[str] | None,
         typer.Option(
-            help="What goes wrong: package=drivers,node=node-0003:fail=1. Repeatable.",
+            help="What goes wrong where: stage=apply:fail=1, node=node-0003:reboot. Repeatable.",
             show_default=False,
             metavar="RULE",
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="Decides durations, names and luck; the same seed gives the same rollout.")
+        int,
+        typer.Option(help="Decides durations, names and luck; the same seed gives the same rollout.", metavar="S"),
     ] = 0,
     duration: Annotated[
         list[str] | None,
@@ -113,17 +120,18 @@ def simulate(
         ),
     ] = None,
     within_hours: Annotated[
-        float | None, typer.Option(help="End after so many virtual hours in any case.", show_default=False)
+        float | None,
+        typer.Option(help="End after so many virtual hours in any case.", show_default=False, metavar="H"),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write a page that draws the rollout.", show_default=False)
+        Path | None, typer.Option(help="Write a page that draws the rollout.", show_default=False, metavar="OUT.html")
     ] = None,
     output: Annotated[OutputFormat, typer.Option("--output", "-o", help="What to print.")] = OutputFormat.TEXT,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the operator's log, too.")] = False,
 ) -> None:
     """Show what manifests would do, without a cluster: the real operator, simulated nodes, a fast clock.
 
-    Exit code 0: every node is complete; 1: something failed, or a manifest is faulty; 2: usage.
+    Exit code 0: every node is complete; 1: something failed, or a manifest is faulty; 2: usage; 130: Ctrl-C.
 
     Example: nodewright simulate deploy/samples/demo.yaml --nodes 50 --fail 'package=drivers,node=node-0007:fail=1'
     """

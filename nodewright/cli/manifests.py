@@ -1,7 +1,8 @@
 """Reads manifests and says what is wrong with them, with line numbers, before anything else looks at them.
 
-Multi-document YAML or JSON, `-` is standard input, Lists are taken apart. The faults are those of `api.validation`,
-which admission uses too. Relies on PyYAML for positions; `nodewright simulate` relies on it.
+Multi-document YAML or JSON, `-` is standard input, a directory stands for its files, Lists are taken apart. The faults are those of
+`api.validation`, which admission uses too, and what `kubectl apply` refuses: unknown fields, and a key twice. Relies on PyYAML for
+positions; `nodewright simulate` relies on it.
 """
 
 import sys
@@ -17,7 +18,10 @@ from nodewright.api.deployment_policy import DeploymentPolicySpec, parse_policy_
 from nodewright.api.nodewright import NodeWrightSpec, parse_nodewright_spec
 from nodewright.api.shape import Fault
 from nodewright.api.validation import check_nodewright, check_policy
+from nodewright.cli.unknown_fields import unknown_fields
 
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+"""Of the files that a directory stands for."""
 _CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], list[Fault]]]] = {
     keys.NODEWRIGHT_KIND: check_nodewright,
     keys.DEPLOYMENT_POLICY_KIND: check_policy,
@@ -29,7 +33,17 @@ class ManifestError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain JSON values: what looks like a date stays text, as kubectl has it."""
+    """Plain JSON values: what looks like a date stays text, and a key twice is refused, as kubectl has it."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen and key.value != "<<":
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{key.value!r} is there twice in the same object", key.start_mark
+                )
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
+        return super().construct_mapping(node, deep)
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -85,7 +99,7 @@ def read_manifests(files: Iterable[str]) -> Manifests:
         ManifestError: a file cannot be read, an object is faulty, or there is no NodeWright; all faults at once.
     """
     found, faults = Manifests(), []
-    for file in files:
+    for file in _one_by_one(files):
         source, text = _read(file)
         for document in _documents(source, text):
             faults += _take(found, document)
@@ -96,10 +110,21 @@ def read_manifests(files: Iterable[str]) -> Manifests:
     return found
 
 
+def _one_by_one(files: Iterable[str]) -> Iterator[str]:
+    for file in files:
+        if file == "-" or not Path(file).is_dir():
+            yield file
+            continue
+        inside = sorted(str(path) for path in Path(file).iterdir() if path.suffix in SUFFIXES and path.is_file())
+        if not inside:
+            raise ManifestError(f"{file}: has no files that end in {', '.join(SUFFIXES)}; give a file with manifests")
+        yield from inside
+
+
 def _read(file: str) -> tuple[str, str]:
-    if file == "-":
-        return "stdin", sys.stdin.read()
     try:
+        if file == "-":
+            return "stdin", sys.stdin.read()
         return file, Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
@@ -109,8 +134,9 @@ def _read(file: str) -> tuple[str, str]:
 
 
 def _documents(source: str, text: str) -> Iterator[Document]:
-    loader = _Loader(text)
+    loader = None
     try:
+        loader = _Loader(text)
         while loader.check_node():
             node = loader.get_node()
             fields = loader.construct_document(node)
@@ -119,10 +145,13 @@ def _documents(source: str, text: str) -> Iterator[Document]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or str(error)
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
         raise ManifestError(f"{source}{line}: is not YAML: {problem}") from error
+    except RecursionError as error:
+        raise ManifestError(f"{source}: is nested too deeply; no manifest is") from error
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
 def _taken_apart(source: str, node: yaml.Node, fields: Any) -> Iterator[Document]:
@@ -157,7 +186,7 @@ def _take(found: Manifests, document: Document) -> list[str]:
     taken: Mapping[str, object] = found.nodewrights if check is check_nodewright else found.policies
     if document.name in taken:
         return [document.told("metadata.name", "is there twice; give each object a name of its own")]
-    faults = check(document.fields)
+    faults = [*check(document.fields), *unknown_fields(document.kind, document.fields)]
     if faults:
         return [document.told(fault.path, str(fault)) for fault in faults]
     spec = document.fields.get("spec") or {}

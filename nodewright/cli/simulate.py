@@ -1,10 +1,12 @@
 """`nodewright simulate`: what manifests would do, on an embedded cluster with simulated nodes, in seconds (CLI-13).
 
-Imported only when the command runs. Exit codes: 0 every node complete, 1 something failed or a manifest is faulty, 2 usage.
+Imported only when the command runs. Exit codes: 0 every node complete, 1 something failed or a manifest is faulty, 2 usage, 130 Ctrl-C.
 """
 
 import json
 import logging
+import math
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -17,11 +19,11 @@ from nodewright.cli.manifests import ManifestError, Manifests, read_manifests
 from nodewright.cli.simulation_run import Played, Request, play
 from nodewright.cli.simulation_text import Lines, LiveTable, print_summary
 from nodewright.simulator.durations import STAGES, Durations, parse_stage_duration
-from nodewright.simulator.made_nodes import MadeNodes, NodesError, make_nodes, read_nodes
+from nodewright.simulator.made_nodes import MadeNodes, NodesError, counted, make_nodes, read_nodes
 from nodewright.simulator.report import render
-from nodewright.simulator.rules import Rule, parse_rule
+from nodewright.simulator.rules import parse_rule
 
-DONE, FAILED, USAGE = 0, 1, 2
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 DEFAULT_NODES = 20
 
 
@@ -50,6 +52,7 @@ def run(options: Options) -> int:
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     console = errors if options.as_json else Console(highlight=False)
     try:
+        _check(options)
         manifests = read_manifests(options.files)
         request = _request(options, manifests)
         played, wall = _play(request, console, options)
@@ -60,19 +63,22 @@ def run(options: Options) -> int:
         errors.print(str(error), style="red", markup=False)
         return FAILED
     except KeyboardInterrupt:
-        return 130
+        errors.print("Interrupted: nothing is left of it.", style="dim")
+        return INTERRUPTED
     outcome = played.outcome
-    if options.report is not None and not _write_report(options.report, played, errors):
-        return FAILED
     if options.as_json:
         sys.stdout.write(json.dumps(outcome.to_plain(), indent=2) + "\n")
     else:
         print_summary(console, outcome, wall=wall)
+    sys.stdout.flush()
+    if options.report is not None and not _write_report(options.report, played, errors):
+        return FAILED
     return DONE if outcome.succeeded else FAILED
 
 
 def _write_report(file: Path, played: Played, errors: Console) -> bool:
-    title = f"Rollout of {', '.join(cr.name for cr in played.outcome.crs)} on {played.outcome.nodes} nodes"
+    names = ", ".join(cr.name for cr in played.outcome.crs)
+    title = f"Rollout of {names} on {counted(played.outcome.nodes, 'node')}"
     try:
         file.write_text(render(played.outcome, played.timeline, title=title), encoding="utf-8")
     except OSError as error:
@@ -95,15 +101,34 @@ def _play(request: Request, console: Console, options: Options) -> tuple[Played,
     return played, time.monotonic() - began
 
 
-def _request(options: Options, manifests: Manifests) -> Request:
+def _check(options: Options) -> None:
+    """What can be said before anything is read."""
     if options.nodes is not None and options.nodes_from is not None:
         raise UsageError("--nodes and --nodes-from exclude each other; give one of them")
-    if options.within_hours is not None and options.within_hours <= 0:
-        raise UsageError("--within-hours must be above 0")
+    if [*options.files, str(options.nodes_from)].count("-") > 1:
+        raise UsageError("standard input can be read once; give a file for all but one -")
+    if options.within_hours is not None and not 0 < options.within_hours < math.inf:
+        raise UsageError("--within-hours must be a number above 0")
+    if options.report is not None:
+        _check_report(options.report)
+
+
+def _check_report(file: Path) -> None:
+    """A rollout of a minute is not for nothing because of a misspelt directory."""
+    folder = file.parent
+    if not folder.is_dir():
+        raise UsageError(f"--report {file}: there is no directory {folder}; make it, or give another file")
+    if file.is_dir():
+        raise UsageError(f"--report {file}: is a directory; give a file, as {file / 'report.html'}")
+    if not os.access(file if file.exists() else folder, os.W_OK):
+        raise UsageError(f"--report {file}: may not be written; give another file")
+
+
+def _request(options: Options, manifests: Manifests) -> Request:
     return Request(
         manifests=manifests,
         nodes=_nodes(options, manifests),
-        rules=_rules(options),
+        rule_texts=_rules(options),
         seed=options.seed,
         durations=_durations(options),
         within=None if options.within_hours is None else options.within_hours * 3600.0,
@@ -127,14 +152,16 @@ def _nodes(options: Options, manifests: Manifests) -> MadeNodes:
     try:
         return read_nodes(text)
     except NodesError as error:
-        raise NodesError(f"{file}: {error}") from error
+        raise NodesError(f"{'stdin' if str(file) == '-' else file}: {error}") from error
 
 
-def _rules(options: Options) -> list[Rule]:
-    try:
-        return [parse_rule(text) for text in options.fail]
-    except ValueError as error:
-        raise UsageError(f"--fail: {error}") from error
+def _rules(options: Options) -> Sequence[str]:
+    for text in options.fail:
+        try:
+            parse_rule(text)
+        except ValueError as error:
+            raise UsageError(f"--fail: {error}") from error
+    return options.fail
 
 
 def _durations(options: Options) -> Durations:

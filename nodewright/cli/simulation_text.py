@@ -4,7 +4,7 @@ Relies on rich and on the simulation's values. Nothing here decides anything.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -14,13 +14,16 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from nodewright.simulator.outcome import CrOutcome, Ending, Outcome, Unfinished, of_any_node
+from nodewright.simulator.made_nodes import counted
+from nodewright.simulator.outcome import CrOutcome, Ending, Failure, Outcome, Unfinished, of_any_node
 from nodewright.simulator.timeline import COMPLETE, Batch, Saying, Span, Timeline
 
 SHOWN: Final = 10
 """So many failures, and so many nodes that are not complete, are told one by one."""
 _DEFAULT: Final = "__default__"
 _REFRESH_SECONDS: Final = 0.1
+_ROOMY: Final = 75
+"""Columns of a terminal that has room for whole headings."""
 _STYLES: Final = {
     "complete": "green",
     "in_progress": "cyan",
@@ -153,14 +156,14 @@ class LiveTable:
     def _picture(self, timeline: Timeline, at: float) -> Group:
         bars = [(cr, *one) for cr in timeline.tracks for one in _by_compartment(timeline, cr).items()]
         named = any(compartment != _DEFAULT for _, compartment, _ in bars)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        table.add_column("NODEWRIGHT", no_wrap=True)
+        roomy = self._live.console.width >= _ROOMY
+        table = Table(box=None, pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0), header_style="dim")
+        table.add_column("NODEWRIGHT" if roomy else "NAME", no_wrap=True)
         if named:
-            table.add_column("COMPARTMENT", no_wrap=True)
-        table.add_column("BATCH", justify="right")
-        table.add_column("PROGRESS", min_width=12)
-        table.add_column("COMPLETE", justify="right", no_wrap=True)
-        for heading in ("RUNNING", "FAILED", "WAITING"):
+            table.add_column("COMPARTMENT" if roomy else "PART", no_wrap=True)
+        table.add_column("BATCH" if roomy else "BAT", justify="right", no_wrap=True)
+        table.add_column("PROGRESS" if roomy else "", min_width=12 if roomy else 4)
+        for heading in ("COMPLETE", "RUNNING", "FAILED", "WAITING") if roomy else ("DONE", "RUN", "ERR", "WAIT"):
             table.add_column(heading, justify="right", no_wrap=True)
         for cr, compartment, counts in bars:
             total, complete = sum(counts.values()), counts.get(COMPLETE, 0)
@@ -172,13 +175,22 @@ class LiveTable:
                 Text(cr, style="bold"),
                 *([Text("" if compartment == _DEFAULT else compartment)] if named else []),
                 "" if batch is None else str(batch),
-                ProgressBar(total=max(total, 1), completed=complete, width=24),
+                ProgressBar(
+                    total=max(total, 1),
+                    completed=complete,
+                    width=24 if roomy else 5,
+                    complete_style="cyan",
+                    finished_style="green",
+                ),
                 f"{complete}/{total}",
                 str(running),
                 Text(str(failed), style="bold red" if failed else ""),
                 str(total - complete - running - failed),
             )
-        failures = [Text(f"{clock(s.end or 0):>8}  {told(s)} on {s.node}", style="red") for s in self._failures]
+        failures = [
+            Text(f"{clock(s.end or 0):>8}  {told(s)} on {s.node}", style="red", no_wrap=True, overflow="ellipsis")
+            for s in self._failures
+        ]
         return Group(Text(f"virtual time {clock(at)}", style="dim"), table, *failures)
 
 
@@ -192,14 +204,18 @@ def _by_compartment(timeline: Timeline, cr: str) -> dict[str, dict[str, int]]:
 
 def told(span: Span) -> str:
     """How an attempt failed: `drivers 2.0.0 apply failed (exit code 1), attempt 2`."""
-    kind, _, detail = span.outcome.partition(":")
-    how = {
+    return f"{span.package} {span.version} {span.stage} {how_it_ended(span.outcome)}, attempt {span.attempt}"
+
+
+def how_it_ended(outcome: str) -> str:
+    """`failed (exit code 1)`, of an outcome as the ledger tells it."""
+    kind, _, detail = outcome.partition(":")
+    return {
         "failed": f"failed (exit code {detail})",
         "killed": f"was killed ({detail})",
         "refused": f"was refused by the kubelet ({detail})",
         "lost": "was lost in a reboot",
-    }.get(kind, span.outcome)
-    return f"{span.package} {span.version} {span.stage} {how}, attempt {span.attempt}"
+    }.get(kind, outcome)
 
 
 # --- the summary -----------------------------------------------------------------------------------------------------
@@ -209,14 +225,23 @@ def print_summary(console: Console, outcome: Outcome, *, wall: float) -> None:
     """Everything that came of it."""
     for cr in outcome.crs:
         _print_cr(console, cr)
+    for rule in outcome.unused_rules:
+        console.print(
+            f"Note: --fail {rule} concerned nothing that ran: compare its names with those above",
+            style="yellow", highlight=False, markup=False, soft_wrap=True,
+        )  # fmt: skip
+    took = span_of_time(outcome.seconds)
     if outcome.succeeded:
-        head, style = "Every node is complete", "green"
+        head, style = f"Every node is complete: {took} of virtual time", "green"
     elif outcome.ending is Ending.STUCK:
-        head, style = "Not complete, and nothing would happen any more without a person", "bold red"
+        head, style = (
+            f"Not complete: after {took} of virtual time nothing happens any more without a person",
+            "bold red",
+        )
     else:
-        head, style = "Not complete within the virtual time", "bold red"
+        head, style = f"Not complete within {took} of virtual time", "bold red"
     console.print(
-        f"{head}: {span_of_time(outcome.seconds)} of virtual time, {wall:.1f} s of yours, seed {outcome.seed}.",
+        f"{head}, {wall:.1f} s of yours, seed {outcome.seed}.",
         style=style, highlight=False, soft_wrap=True,
     )  # fmt: skip
 
@@ -225,20 +250,28 @@ def _print_cr(console: Console, cr: CrOutcome) -> None:
     console.print()
     counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(cr.counts.items()))
     took = f" in {span_of_time(cr.finished_at)}" if cr.finished_at is not None else ""
-    batches = f", {len(cr.batches)} batches" if cr.batches else ""
+    batches = ""
+    if cr.batches:
+        batches = ", 1 batch" if len(cr.batches) == 1 else f", {len(cr.batches)} batches"
     rest = f"{took}, {counts or 'no node selected'}{batches}"
     console.print(Text.assemble((cr.name, "bold"), ": ", (cr.status, _STYLES.get(cr.status, "")), rest), soft_wrap=True)
     if cr.stages:
         console.print(_stage_table(cr))
-    for one in cr.conditions:
-        if one.get("status") == "True" and one.get("type") not in ("Ready", "ApplyPackage"):
+    for condition in cr.conditions:
+        if condition.get("status") == "True" and condition.get("type") not in ("Ready", "ApplyPackage"):
             console.print(
-                f"  {one['type']}: {one.get('message', '')}",
+                f"  {condition['type']}: {condition.get('message', '')}",
                 style="yellow",
                 soft_wrap=True,
                 highlight=False,
                 markup=False,
             )
+    if cr.failures:
+        console.print("  Failed attempts:", highlight=False)
+        for one in cr.failures[:SHOWN]:
+            console.print(f"    {_failure(one)}", style="red", soft_wrap=True, highlight=False, markup=False)
+        if len(cr.failures) > SHOWN:
+            console.print(f"    and {len(cr.failures) - SHOWN} kinds more", highlight=False)
     if cr.unfinished:
         console.print("  Not complete:", highlight=False)
         for line in _reasons(cr.unfinished):
@@ -263,6 +296,16 @@ def _stage_table(cr: CrOutcome) -> Table:
     return table
 
 
+def _failure(one: Failure) -> str:
+    """`drivers 2.0.0 apply failed (exit code 1): 4 attempts on node-0007`."""
+    attempts = counted(one.attempts, "attempt")
+    return f"{one.package} {one.version} {one.stage} {how_it_ended(one.outcome)}: {attempts} on {_some(one.nodes)}"
+
+
+def _some(nodes: Sequence[str]) -> str:
+    return ", ".join(nodes[:SHOWN]) + (f" and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else "")
+
+
 def _reasons(unfinished: Iterable[Unfinished]) -> Iterable[str]:
     """Nodes with the same reason in one line."""
     groups: dict[tuple[str, str, str, str], list[Unfinished]] = {}
@@ -273,7 +316,6 @@ def _reasons(unfinished: Iterable[Unfinished]) -> Iterable[str]:
         nodes = [one.node for one in members]
         if len(members) == 1:
             text, release = members[0].text, members[0].release
-        names = ", ".join(nodes[:SHOWN]) + (f" and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else "")
         why = f"{code}: {text}" if code else "no reason given"
-        yield f"{len(nodes)} {status.replace('_', ' ')}: {names}"
+        yield f"{len(nodes)} {status.replace('_', ' ')}: {_some(nodes)}"
         yield f"  {why}{f'; {release}' if release else ''}"

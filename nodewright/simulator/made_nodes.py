@@ -82,11 +82,13 @@ def read_nodes(text: str) -> MadeNodes:
         raise NodesError("is not a list of Nodes; make it with `kubectl get nodes -o json`")
     items, silent = [], set()
     for raw in found:
-        name = (raw.get("metadata") or {}).get("name")
-        if raw.get("kind", "Node") != "Node" or not name:
+        metadata = raw.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if raw.get("kind", "Node") != "Node" or not name or not isinstance(name, str):
             raise NodesError(
                 f"has a {raw.get('kind', 'object without a kind')}; make it with `kubectl get nodes -o json`"
             )
+        _check_shape(name, raw)
         items.append(_cleaned(raw))
         if not _is_ready(raw):
             silent.add(name)
@@ -96,13 +98,36 @@ def read_nodes(text: str) -> MadeNodes:
         raise NodesError(f"has {len(items)} nodes; at most {MOST} can be simulated")
     if len({item["metadata"]["name"] for item in items}) < len(items):
         raise NodesError("has a node twice")
-    notes = [f"{len(items)} nodes as they were read"]
+    notes = [f"{counted(len(items), 'node')} as they were read"]
     carried = sum(1 for item in items if item["metadata"]["annotations"])
     if carried:
-        notes.append(f"{carried} of them carry NodeWright's annotations, which the operator goes on from")
+        notes.append(f"NodeWright's annotations on {counted(carried, 'node')}: the operator goes on from them")
     if silent:
-        notes.append(f"{len(silent)} are not Ready, so nothing that is started there will run: {_some(sorted(silent))}")
+        notes.append(f"not Ready, so nothing that is started there will run: {_some(sorted(silent))}")
     return MadeNodes(tuple(items), tuple(notes), frozenset(silent))
+
+
+def counted(number: int, what: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _check_shape(name: str, raw: Mapping[str, Any]) -> None:
+    """What is looked at below has the shape that an API server gives it."""
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    for where, value, shape in (
+        ("spec", spec, dict),
+        ("spec.taints", spec.get("taints") if isinstance(spec, dict) else None, list),
+        ("status", status, dict),
+        ("metadata.labels", raw["metadata"].get("labels"), dict),
+        ("metadata.annotations", raw["metadata"].get("annotations"), dict),
+        ("status.conditions", status.get("conditions") if isinstance(status, dict) else None, list),
+    ):
+        if value is not None and not isinstance(value, shape):
+            wanted = "an object" if shape is dict else "a list"
+            raise NodesError(f"node {name}: {where} is not {wanted}; make it with `kubectl get nodes -o json`")
+    if not all(isinstance(one, dict) for one in status.get("conditions") or ()):
+        raise NodesError(f"node {name}: status.conditions has no objects; make it with `kubectl get nodes -o json`")
 
 
 def _some(names: Sequence[str]) -> str:
@@ -201,12 +226,12 @@ def _told(labels_of: Sequence[Labels]) -> str:
         kind = tuple(sorted(labels.items()))
         kinds[kind] = kinds.get(kind, 0) + 1
     if set(kinds) == {()}:
-        return f"{len(labels_of)} nodes without labels of their own, which is what the nodeSelectors ask for"
+        return f"{counted(len(labels_of), 'node')} without labels of their own, which is what the nodeSelectors ask for"
     parts = [
         f"{count} with {', '.join(f'{k}={v}' for k, v in kind) or 'none'}" for kind, count in list(kinds.items())[:6]
     ]
     parts += [f"{len(kinds) - 6} kinds more"] if len(kinds) > 6 else []
-    return f"{len(labels_of)} nodes with labels taken from the nodeSelectors: {'; '.join(parts)}"
+    return f"{counted(len(labels_of), 'node')} with labels taken from the nodeSelectors: {'; '.join(parts)}"
 
 
 def _node(name: str, labels: Mapping[str, str]) -> dict[str, Any]:

@@ -41,6 +41,20 @@ class StageFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Attempts at one stage of one package that ended in the same way, wherever that was."""
+
+    package: str
+    version: str
+    stage: str
+    outcome: str
+    """As in `Span.outcome`."""
+    attempts: int
+    nodes: tuple[str, ...]
+    """In the order of their first failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
     """A node that is not complete, and why. `since` in virtual seconds."""
 
@@ -67,6 +81,7 @@ class CrOutcome:
     counts: Mapping[str, int]
     batches: tuple[Batch, ...]
     stages: tuple[StageFigures, ...]
+    failures: tuple[Failure, ...]
     unfinished: tuple[Unfinished, ...]
 
     @property
@@ -98,6 +113,8 @@ class Outcome:
     """Virtual, until the last thing that happened."""
     crs: tuple[CrOutcome, ...]
     notes: tuple[str, ...] = ()
+    unused_rules: tuple[str, ...] = ()
+    """Rules of `--fail` that concerned nothing that ran."""
 
     @property
     def succeeded(self) -> bool:
@@ -114,6 +131,7 @@ class Outcome:
             "succeeded": self.succeeded,
             "virtualSeconds": round(self.seconds, 1),
             "notes": list(self.notes),
+            "unusedRules": list(self.unused_rules),
             "nodewrights": [_plain(cr) for cr in self.crs],
         }
 
@@ -141,6 +159,17 @@ def _plain(cr: CrOutcome) -> dict[str, Any]:
                 "maxSeconds": one.longest,
             }
             for one in cr.stages
+        ],
+        "failures": [
+            {
+                "package": one.package,
+                "version": one.version,
+                "stage": one.stage,
+                "outcome": one.outcome,
+                "attempts": one.attempts,
+                "nodes": list(one.nodes),
+            }
+            for one in cr.failures
         ],
         "unfinished": [
             {
@@ -189,6 +218,7 @@ def cr_outcome(name: str, status: Mapping[str, Any], timeline: Timeline) -> CrOu
         counts=timeline.counts(name),
         batches=tuple(batch for batch in timeline.batches if batch.cr == name),
         stages=tuple(_figures(timeline.spans(name))),
+        failures=tuple(_failures(timeline.spans(name))),
         unfinished=tuple(_unfinished(node, track) for node, track in sorted(tracks.items()) if not track.complete),
     )
 
@@ -208,6 +238,25 @@ def _figures(spans: Iterable[Span]) -> Iterable[StageFigures]:
             p50=round(median(took), 1) if took else None,
             longest=max(took) if took else None,
         )
+
+
+def _failures(spans: Iterable[Span]) -> Iterable[Failure]:
+    """Those of most nodes first."""
+    groups: dict[tuple[str, str, str, str], list[Span]] = {}
+    for span in sorted((one for one in spans if one.failed), key=lambda one: (one.start, one.node)):
+        groups.setdefault((span.package, span.version, span.stage, span.outcome), []).append(span)
+    found = [
+        Failure(
+            package=package,
+            version=version,
+            stage=stage,
+            outcome=outcome,
+            attempts=len(members),
+            nodes=tuple(dict.fromkeys(one.node for one in members)),
+        )
+        for (package, version, stage, outcome), members in groups.items()
+    ]
+    return sorted(found, key=lambda one: -len(one.nodes))
 
 
 def _unfinished(node: str, track: Track) -> Unfinished:

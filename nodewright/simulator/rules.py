@@ -148,6 +148,10 @@ class RuleSet:
         self.rules = tuple(rules)
         self._applied.clear()
 
+    def never_applied(self) -> list[Rule]:
+        """The rules that concerned nothing so far."""
+        return [rule for index, rule in enumerate(self.rules) if not self._applied.get(index)]
+
     def decide(self, step: Step) -> Outcome | None:
         """The outcome of the first rule that matches and is not used up, which is thereby applied once; None without one."""
         for index, rule in enumerate(self.rules):
@@ -186,9 +190,9 @@ def parse_rule(text: str) -> Rule:
         rule = Rule(
             outcome=outcome,
             attempts=_attempts(patterns.pop("attempt", "1+")),
-            times=int(options.pop("times")) if "times" in options else None,
-            probability=float(options.pop("p", "1")),
-            seed=int(options.pop("seed", "0")),
+            times=_whole("times", options.pop("times"), least=1) if "times" in options else None,
+            probability=_number("p", options.pop("p", "1"), most=1.0),
+            seed=_whole("seed", options.pop("seed", "0"), least=0),
             **patterns,
         )
     except ValueError as error:
@@ -200,23 +204,39 @@ def parse_rule(text: str) -> Rule:
 
 def _outcome(head: str, options: dict[str, str]) -> Outcome:
     name, _, value = head.partition("=")
-    kind = Kind(name)
-    seconds = float(options.pop("seconds")) if "seconds" in options else None
+    try:
+        kind = Kind(name)
+    except ValueError:
+        raise ValueError(f"{name!r} is not one of the outcomes {', '.join(Kind)}") from None
+    seconds = _number("seconds", options.pop("seconds")) if "seconds" in options else None
     exit_code, reason = 0, options.pop("reason", "")
     match kind:
         case Kind.FAIL:
-            exit_code = int(value or "1")
-            if not 1 <= exit_code <= 255:
-                raise ValueError(f"exit code {exit_code} is not in 1..255")
+            exit_code = _whole("the exit code", value or "1", least=1, most=255)
         case Kind.REFUSE_ADMISSION:
             reason = value or reason or "OutOfcpu"
         case _:
-            seconds = float(value) if value else seconds
-    if seconds is not None and seconds < 0:
-        raise ValueError("seconds are below 0")
+            seconds = _number("seconds", value) if value else seconds
     stubborn = options.pop("stubborn", "false").lower() == "true"
     message = options.pop("message", "")
     return Outcome(kind=kind, seconds=seconds, exit_code=exit_code, reason=reason, message=message, stubborn=stubborn)
+
+
+def _whole(what: str, text: str, *, least: int, most: int | None = None) -> int:
+    limits = f"of {least} or more" if most is None else f"from {least} to {most}"
+    if not re.fullmatch(r"\d{1,15}", text) or int(text) < least or (most is not None and int(text) > most):
+        raise ValueError(f"{what} must be a whole number {limits}, not {text!r}")
+    return int(text)
+
+
+def _number(what: str, text: str, *, most: float = 1e9) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number <= most:  # nan is not, either
+        raise ValueError(f"{what} must be a number from 0 to {most:g}, not {text!r}")
+    return number
 
 
 def _option(text: str, part: str) -> tuple[str, str]:
@@ -231,9 +251,10 @@ def _attempts(text: str) -> tuple[int, int | None]:
     if not found:
         raise ValueError(f"attempt {text!r} is not N, N-M or N+")
     first = int(found[1])
-    if found[2]:
-        return first, None
-    return first, int(found[3]) if found[3] else first
+    last = None if found[2] else int(found[3]) if found[3] else first
+    if first < 1 or (last is not None and last < first):
+        raise ValueError(f"attempt {text!r} is none: attempts count from 1, the first one is given first")
+    return first, last
 
 
 def _fits(pattern: str | None, value: str) -> bool:

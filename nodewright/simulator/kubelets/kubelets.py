@@ -107,6 +107,10 @@ class Kubelets:
         """The rules in force; see `set_rules`."""
         return self._rules.rules
 
+    def never_applied(self) -> list[Rule]:
+        """The rules in force that concerned nothing so far."""
+        return self._rules.never_applied()
+
     def set_rules(self, rules: Iterable[Rule]) -> None:
         """Other rules for whatever starts from now on; a container that hangs goes on hanging."""
         self._rules.replace(rules)

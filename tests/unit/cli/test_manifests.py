@@ -3,8 +3,12 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from nodewright.cli.manifests import ManifestError, read_manifests
+from nodewright.cli.unknown_fields import unknown_fields
+
+SAMPLES = Path(__file__).parents[3] / "deploy" / "samples"
 
 GOOD = """\
 apiVersion: nodewright.nvidia.com/v1alpha1
@@ -89,6 +93,43 @@ def test_other_kinds_are_left_out_and_said(file: Path) -> None:
 )
 def test_what_cannot_be_simulated_is_refused(file: Path, text: str, said: str) -> None:
     assert said in faults(file, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (GOOD.replace("packages:", "interruptionBudgets: {count: 1}\n  packages:"),
+         ":6: NodeWright demo: spec.interruptionBudgets: is not a field; write interruptionBudget"),
+        (GOOD + "      verson: 1.2.3\n", ":10: NodeWright demo: spec.packages[tuning].verson: is not a field; write version"),
+        (GOOD.replace("spec:", "  lables: {}\nspec:"), "metadata.lables: is not a field; write labels"),
+        (POLICY.replace("count", "zzz") + "---\n" + GOOD, "spec.default.budget.zzz: is not a field; there are "),
+        (GOOD + "      image: other\n", ":10: is not YAML: 'image' is there twice in the same object"),
+        ("a\0b: 1\n", "is not YAML: special characters are not allowed"),
+    ],
+)  # fmt: skip
+def test_what_kubectl_apply_would_refuse_is_refused(file: Path, text: str, said: str) -> None:
+    """A misspelt budget would be dropped without a word, and the rollout would not be the one that was asked for."""
+    assert said in faults(file, text)
+
+
+def test_no_field_of_a_sample_is_unknown() -> None:
+    for sample in sorted(SAMPLES.glob("*.yaml")):
+        for document in yaml.safe_load_all(sample.read_text(encoding="utf-8")):
+            assert unknown_fields(document["kind"], document) == []
+
+
+def test_a_directory_stands_for_its_files(tmp_path: Path) -> None:
+    for name, text in (("b.yml", POLICY), ("a.yaml", GOOD), ("readme.md", "no YAML: [")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert [document.kind for document in read_manifests([str(tmp_path)]).documents] == [
+        "NodeWright",
+        "DeploymentPolicy",
+    ]
+
+
+def test_a_directory_without_manifests_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match=r"has no files that end in \.yaml, \.yml, \.json"):
+        read_manifests([str(tmp_path)])
 
 
 def test_a_file_that_is_not_there_is_named() -> None:

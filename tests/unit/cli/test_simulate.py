@@ -1,9 +1,15 @@
 """`nodewright simulate` from end to end on small rollouts: exit codes, what it says, and that a seed gives the same again (CLI-13)."""
 
+import fcntl
 import json
+import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +121,10 @@ def test_a_faulty_manifest_is_refused_with_its_line(manifest: str) -> None:
         ["--fail", "nonsense"],
         ["--duration", "apply=soon"],
         ["--within-hours", "-1"],
+        ["--within-hours", "nan"],
+        ["--report", "gone/report.html"],
+        ["--report", "."],
+        ["-", "--nodes-from", "-"],
         ["--seed", "x"],
     ],
 )
@@ -122,3 +132,83 @@ def test_wrong_usage_ends_with_2(manifest: str, arguments: list[str]) -> None:
     done = simulate(manifest, *arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_a_rule_that_concerned_nothing_is_said(manifest: str) -> None:
+    """A misspelt stage in `--fail` would look like a rollout without failures."""
+    rules = ("--fail", "stage=aply:fail=1", "--fail", "stage=config,attempt=1:fail=1")
+    said = simulate(manifest, "--nodes", "1", *rules).stdout
+    assert "--fail stage=aply:fail=1 concerned nothing that ran" in said
+    assert "stage=config" not in said
+    assert result(manifest, "--nodes", "1", *rules)["unusedRules"] == ["stage=aply:fail=1"]
+
+
+def test_failed_attempts_are_told_even_where_a_retry_succeeded(manifest: str) -> None:
+    done = simulate(manifest, "--nodes", "2", "--fail", "node=node-0002,stage=config,attempt=1-2:fail=3")
+    assert done.returncode == 0
+    assert "tuning 1.2.3 config failed (exit code 3): 2 attempts on node-0002" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"metadata": {"name": "Bad_Name"}},
+        {"metadata": {"name": "a", "labels": 3}},
+        {"metadata": {"name": "a"}, "spec": [1]},
+        {"metadata": {"name": "a"}, "spec": {"taints": 3}},
+        {"metadata": {"name": "a"}, "status": {"conditions": ["Ready"]}},
+        {"metadata": "a"},
+    ],
+)
+def test_nodes_that_are_none_are_one_sentence(manifest: str, node: dict[str, Any]) -> None:
+    done = simulate(manifest, "--nodes-from", "-", stdin=json.dumps({"kind": "Node", **node}))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_fields_of_the_result_are_those_of_the_page(manifest: str) -> None:
+    """The names are promised in docs/simulate.md; whoever reads them with jq relies on it."""
+    found = result(manifest, "--nodes", "1", "--fail", "stage=config:fail=1")
+    page = (Path(__file__).parents[3] / "docs" / "simulate.md").read_text(encoding="utf-8")
+
+    def names(value: Any) -> set[str]:
+        if isinstance(value, dict):
+            return set(value) | set().union(*(names(one) for key, one in value.items() if key != "nodes"))
+        return set().union(*map(names, value)) if isinstance(value, list) else set()
+
+    assert {name for name in names(found) if f"`{name}`" not in page} == set()
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_ctrl_c_leaves_the_terminal_as_it_was(manifest: str, columns: int) -> None:
+    """The cursor is shown again, the exit code is 130, and no line is wider than the terminal."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update(TERM="xterm-256color", COLUMNS=str(columns))
+        os.execv(sys.executable, [sys.executable, "-m", "nodewright", "simulate", manifest, "--nodes", "400"])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    seen, asked = "", False
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # Linux says so when the other end is closed
+            break
+        if not piece:
+            break
+        seen += piece.decode(errors="replace")
+        if not asked and seen.count("virtual time") > 2:
+            asked = True
+            os.write(terminal, b"\x03")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
+    assert seen.rfind("\x1b[?25h") > seen.rfind("\x1b[?25l") > 0
+    assert "Traceback" not in seen
+    tables = [
+        line
+        for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.replace("^C", "")).splitlines()
+        if line.startswith(("NAME", "NODEWRIGHT", "demo"))
+    ]
+    assert tables
+    assert max(map(len, tables)) <= columns
+    assert not [line for line in tables if "…" in line]

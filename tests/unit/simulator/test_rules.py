@@ -51,6 +51,13 @@ def test_outcomes_read_their_value(text: str, outcome: Outcome) -> None:
         "attempt=x:fail",
         "node=~(:fail",
         ":succeed=-1",
+        ":succeed=nan",
+        ":fail=x",
+        ":fail,times=0",
+        ":fail,p=7",
+        ":fail,seed=x",
+        "attempt=0:fail",
+        "attempt=3-1:fail",
     ],
 )
 def test_a_wrong_rule_is_refused_with_its_text(text: str) -> None:
@@ -98,3 +105,24 @@ def test_probability_depends_on_seed_job_and_attempt_and_not_on_order() -> None:
     assert drawn[::-1] == [rule.matches(one) for one in reversed(steps)]
     assert 240 < sum(drawn) < 360
     assert drawn != [parse_rule(":fail,p=0.3,seed=6").matches(one) for one in steps]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stage=apply:explode", "'explode' is not one of the outcomes succeed, fail, hang"),
+        (":fail=x", "the exit code must be a whole number from 1 to 255, not 'x'"),
+        (":fail,times=0", "times must be a whole number of 1 or more, not '0'"),
+        (":hang=inf", "seconds must be a number from 0 to 1e+09, not 'inf'"),
+    ],
+)
+def test_a_wrong_rule_says_what_would_be_right(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match="rule ") as caught:
+        parse_rule(text)
+    assert said in str(caught.value)
+
+
+def test_rules_that_concerned_nothing_are_known() -> None:
+    rules = RuleSet([parse_rule("stage=apply:fail"), parse_rule("stage=aply:fail")])
+    rules.decide(step())
+    assert rules.never_applied() == [parse_rule("stage=aply:fail")]
