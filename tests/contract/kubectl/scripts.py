@@ -6,6 +6,8 @@ controllers do in their own time).
 
 from typing import Final
 
+_COME: Final = "kubectl label -f map.yaml a=b --overwrite >/dev/null"
+_LEAVE: Final = "kubectl label -f map.yaml a=z --overwrite >/dev/null; sleep 0.5"
 _NODES: Final = "-l contract.example.com/kubectl"
 _SELECT_NODE: Final = "-o jsonpath='{.metadata.name} {.spec.taints} {.spec.unschedulable}'"
 _OWN_LINES: Final = (
@@ -41,8 +43,8 @@ get cm one nope
 get cm nope --ignore-not-found
 get cm/one -o name
 get -f map.yaml
-kubectl get cm one -o yaml -w & sleep 1; kill $!
-kubectl get cm -l a=b -w --output-watch-events & sleep 1; kubectl label -f map.yaml a=z --overwrite >/dev/null; sleep 0.5; kill $!
+until: kubectl get cm one -o yaml -w & sleep 1; kill $!
+until: {_COME}; kubectl get cm -l a=b -w --output-watch-events & sleep 1; {_LEAVE}; kill $!
 get roles,rolebindings,secrets,pdb,limits
 get crd nodewrights.nodewright.nvidia.com deploymentpolicies.nodewright.nvidia.com
 """,
