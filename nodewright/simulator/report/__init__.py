@@ -45,7 +45,7 @@ def blob_of(outcome: Outcome, timeline: Timeline, *, title: str) -> dict[str, An
         "succeeded": outcome.succeeded,
         "ending": outcome.ending.value,
         "end": round(max(outcome.seconds, 1.0), 1),
-        "notes": list(outcome.notes),
+        "notes": [*outcome.notes, *(f"--fail {rule} concerned nothing that ran" for rule in outcome.unused_rules)],
         "crs": [_cr(cr, timeline.tracks.get(cr.name, {}), outcome, reasons) for cr in outcome.crs],
         "reasons": reasons.rows,
     }

@@ -6,7 +6,7 @@
   const SPAN = { PACKAGE: 0, STAGE: 1, ATTEMPT: 2, START: 3, END: 4, OUTCOME: 5 };
   const HUES = [215, 28, 275, 165, 335, 48, 190, 95]; // one per package; none is the red of failures
   const LEFT = 128, TOP = 40, AXIS = 24; // names, then times and batches above the rows
-  let cr, rows, shown, from, to, top = 0, height, theme, hover = null;
+  let cr, rows, shown, from, to, top = 0, height, theme, hover = null, chosen = null;
 
   // --- words ---------------------------------------------------------------------------------------------------------
   const pad = (n) => String(n).padStart(2, "0");
@@ -20,11 +20,9 @@
     const [kind, detail] = span[SPAN.OUTCOME].split(":");
     return { "": "still running", succeeded: "succeeded", failed: `failed with exit code ${detail}`, killed: `was killed (${detail})`, refused: `was refused (${detail})`, lost: "was lost in a reboot" }[kind] ?? span[SPAN.OUTCOME];
   }
-  const color = (span) => {
-    if (bad(span)) return css("--bad");
-    const light = theme === "dark" ? [62, 44, 74, 52] : [46, 64, 36, 55];
-    return `hsl(${HUES[span[SPAN.PACKAGE] % HUES.length]} 58% ${light[span[SPAN.STAGE] % 4]}%)`;
-  };
+  const lightness = (span) => (theme === "dark" ? [62, 44, 74, 52] : [46, 64, 36, 55])[span[SPAN.STAGE] % 4];
+  const color = (span) => bad(span) ? css("--bad") : `hsl(${HUES[span[SPAN.PACKAGE] % HUES.length]} 58% ${lightness(span)}%)`;
+  const onColor = (span) => (bad(span) ? theme === "dark" : lightness(span) > 50) ? "#101214" : "#ffffff";
 
   // --- a NodeWright's rows -------------------------------------------------------------------------------------------
   function choose(index) {
@@ -49,8 +47,8 @@
     height = Math.max(.5, Math.min(18, 550 / Math.max(rows.length, 1)));
     if (height > 3) height = Math.floor(height);
     at("height").value = height;
-    tiles(); troubles(); legend(); figures(); waits(); select();
-    at("story").hidden = true;
+    at("story").hidden = true; chosen = null;
+    tiles(); troubles(); legend(); failures(); batchTable(); figures(); waits(); select();
   }
   function select() {
     const text = at("filter").value.toLowerCase(), state = at("state").value;
@@ -103,6 +101,34 @@
     item(css("--good"), "complete (tick)"); item(css("--batch"), "a batch begins (dashed line)");
     at("legend").replaceChildren(...items);
   }
+  function nodeButton(row) { const b = make("button", row.name); b.type = "button"; b.title = "Tell its story"; b.onclick = () => story(row); return b; }
+  function failures() {
+    const groups = new Map();
+    for (const row of rows) for (const s of row.spans) {
+      if (!bad(s)) continue;
+      const key = `${cr.packages[s[SPAN.PACKAGE]]}|${cr.stages[s[SPAN.STAGE]]}|${ended(s)}`, group = groups.get(key) ?? { attempts: 0, nodes: new Set() };
+      group.attempts += 1; group.nodes.add(row); groups.set(key, group);
+    }
+    at("failures-section").hidden = !groups.size;
+    const lines = [...groups].sort((a, b) => b[1].nodes.size - a[1].nodes.size).map(([key, group]) => {
+      const some = make("td"), left = [...group.nodes].filter((r) => r.status !== "complete").length;
+      some.append(...[...group.nodes].slice(0, 8).map(nodeButton)); if (group.nodes.size > 8) some.append(`and ${group.nodes.size - 8} more`);
+      return cells([...key.split("|"), group.attempts, left, some], "td", [3, 4]);
+    });
+    at("failures").replaceChildren(cells(["package", "stage", "how", "attempts", "nodes not complete", "nodes"], "th", [3, 4]), ...lines);
+  }
+  function batchTable() {
+    at("batches-section").hidden = !cr.batches.length;
+    const lines = cr.batches.map(([begin, number, compartment]) => {
+      const members = rows.filter((r) => r.batch === number && r.compartment === compartment), left = members.filter((r) => r.status !== "complete");
+      const done = members.filter((r) => isFinite(r.done)), last = done.reduce((a, b) => a && a.done >= b.done ? a : b, null);
+      const slow = make("td"); if (last) slow.append(nodeButton(last), took(last.done - begin));
+      const tr = cells([compartment === "__default__" ? String(number) : `${compartment} ${number}`, clock(begin), members.length, left.length, slow], "td", [1, 2, 3]);
+      if (left.length) tr.children[3].className = "number bad";
+      return tr;
+    });
+    at("batches").replaceChildren(cells(["batch", "begins at", "nodes", "not complete", "last node to complete, after"], "th", [1, 2, 3]), ...lines);
+  }
   const cells = (row, tag, numbers) => { const tr = make("tr"); row.forEach((value, i) => tr.append(value instanceof Node ? value : make(tag, value, numbers.includes(i) ? "number" : ""))); return tr; };
   function figures() {
     const lines = cr.figures.map(([p, s, good, failed, p50, longest]) => { const tr = cells([cr.packages[p], cr.stages[s], good, failed, took(p50), took(longest)], "td", [2, 3, 4, 5]); if (failed) tr.children[3].className = "number bad"; return tr; });
@@ -116,16 +142,18 @@
       const key = code || word(status), sum = sums.get(key) ?? { seconds: 0, nodes: new Set(), text: R.reasons[reason][1] };
       sum.seconds += until - since; sum.nodes.add(row.name); sums.set(key, sum);
     });
-    const list = [...sums].filter(([, s]) => s.seconds > 0).sort((a, b) => b[1].seconds - a[1].seconds), most = list[0]?.[1].seconds ?? 1;
+    const list = [...sums].filter(([code, s]) => s.seconds > 0 && code !== "Running").sort((a, b) => b[1].seconds - a[1].seconds), most = list[0]?.[1].seconds ?? 1;
     const lines = list.map(([code, sum]) => {
       const share = make("td"), stripe = make("span", null, "share"); stripe.style.width = `${Math.max(2, 160 * sum.seconds / most)}px`; share.append(stripe, took(sum.seconds / sum.nodes.size));
       return cells([code, sum.nodes.size, share, sum.text], "td", [1]);
     });
     at("waits").replaceChildren(cells(["reason", "nodes", "average per node", "for example"], "th", [1]), ...lines);
   }
+  function unstory() { at("story").hidden = true; at("gantt").focus(); }
   function story(row) {
+    choosing(row);
     const box = at("story"), table = make("table"), close = make("button", "Close");
-    close.onclick = () => { box.hidden = true; };
+    close.onclick = unstory;
     const lines = [
       ...row.says.map(([since, status, reason]) => { const [code, text, release] = R.reasons[reason]; return [since, word(status), [code, text].filter(Boolean).join(": ") + (release ? `; ${release}` : "")]; }),
       ...row.spans.map((s) => [s[SPAN.START], `${cr.packages[s[SPAN.PACKAGE]]} ${cr.stages[s[SPAN.STAGE]]}`, `attempt ${s[SPAN.ATTEMPT]} ${ended(s)} after ${took(s[SPAN.END] - s[SPAN.START])}`]),
@@ -133,7 +161,20 @@
     table.append(...lines.map((l) => cells([clock(l[0]), l[1], l[2]], "td", [0])));
     const head = make("h2", `${row.name}: ${word(row.status)}${row.batch ? `, batch ${row.batch}` : ""}`);
     head.append(close); box.replaceChildren(head, table); box.hidden = false;
-    box.scrollIntoView({ block: "nearest", behavior: "smooth" });
+    box.scrollIntoView({ block: "nearest" });
+  }
+  function choosing(row) {
+    const index = shown.indexOf(row);
+    chosen = row;
+    if (index >= 0) { const y = index * height; if (y < top) scrolled(y); else if (y + height > top + view()) scrolled(y + height - view()); }
+    later();
+  }
+  function step(rowsOn) {
+    if (!shown.length) return;
+    const index = shown.indexOf(chosen), row = shown[Math.max(0, Math.min(shown.length - 1, index < 0 ? 0 : index + rowsOn))];
+    choosing(row);
+    const [code, text] = R.reasons[row.says.at(-1)?.[2]] ?? ["", ""];
+    at("said").textContent = `${row.name}, ${word(row.status)}${row.batch ? `, batch ${row.batch}` : ""}${code ? `, ${code}: ${text}` : ""}${row.failures ? `, ${row.failures} failed attempts` : ""}`;
   }
 
   // --- drawing -------------------------------------------------------------------------------------------------------
@@ -178,7 +219,7 @@
     const every = Math.max(1, Math.ceil(13 / height));
     for (let i = first; i < Math.min(shown.length, first + count); i++) {
       const row = shown[i], y = TOP + i * height - top;
-      if (hover === row) { c.fillStyle = css("--grid"); c.fillRect(0, y, w, height); }
+      if (hover === row || chosen === row) { c.fillStyle = css(chosen === row ? "--hold" : "--grid"); c.fillRect(LEFT, y, w, Math.max(height, 1)); }
       row.says.forEach(([since, status], k) => {
         if (status === "complete") return;
         const a = Math.max(LEFT, x(since, w)), b = Math.min(w, x(row.says[k + 1]?.[0] ?? R.end, w));
@@ -194,7 +235,7 @@
         if (b < LEFT || a > w) continue;
         c.fillStyle = color(span); c.fillRect(a, sy, Math.max(b - a, 1), bad(span) ? Math.max(1, lane) : lane > 3 ? lane - (row.depth > 1 ? .5 : 0) : lane);
         if (lane > 10 && b - a > 46) {
-          c.fillStyle = theme === "dark" ? "#101214" : "#ffffff"; c.textAlign = "left"; c.textBaseline = "middle"; c.font = "10px system-ui, sans-serif";
+          c.fillStyle = onColor(span); c.textAlign = "left"; c.textBaseline = "middle"; c.font = "10px system-ui, sans-serif";
           const name = bad(span) ? `✕ ${ended(span)}` : `${cr.packages[span[SPAN.PACKAGE]].split(" ")[0]} ${cr.stages[span[SPAN.STAGE]]}`;
           c.save(); c.beginPath(); c.rect(a, sy, b - a, lane); c.clip(); c.fillText(name, a + 4, sy + lane / 2 + .5); c.restore();
         }
@@ -203,8 +244,11 @@
       if (i % every === 0 || height >= 12) {
         c.fillStyle = ground; c.fillRect(0, y, LEFT - 2, every * height);
         c.font = '11px system-ui, "DejaVu Sans", sans-serif'; c.textAlign = "right"; c.textBaseline = "middle";
-        c.fillStyle = row.status === "erroring" ? red : hover === row ? ink : quiet;
-        c.fillText(fit(c, row.name, LEFT - 14), LEFT - 8, y + Math.max(bar, 11) / 2);
+        // Where one name stands for several rows, it is that of the one somebody looks for.
+        const group = height >= 12 ? [row] : shown.slice(i, i + every), named = group.find((r) => r === chosen || r === hover) ?? group.find((r) => r.status === "erroring") ?? row;
+        c.fillStyle = named.status === "erroring" ? red : named === hover || named === chosen ? ink : quiet;
+        if (named === chosen) c.font = 'bold 11px system-ui, "DejaVu Sans", sans-serif';
+        c.fillText(fit(c, named.name, LEFT - 14), LEFT - 8, y + Math.max(bar, 11) / 2);
       }
     }
     if (!shown.length) { c.fillStyle = quiet; c.textAlign = "center"; c.fillText("no node is like that", w / 2, h / 2); }
@@ -275,7 +319,7 @@
   gantt.addEventListener("wheel", (e) => {
     if (e.ctrlKey || e.shiftKey || e.metaKey) zoom((e.deltaY || e.deltaX) > 0 ? 1.25 : .8, timeAt(e));
     else if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) pan(e.deltaX / gantt.clientWidth * (to - from));
-    else { if (shown.length * height <= view()) return; scrolled(top + e.deltaY); }
+    else { const before = top; scrolled(top + e.deltaY); if (top === before) return; } // at the end of the rows the page scrolls on
     e.preventDefault(); later();
   }, { passive: false });
   let drag = null;
@@ -308,9 +352,10 @@
     tip.style.top = `${e.offsetY + 18 + tip.offsetHeight > box.height ? e.offsetY - tip.offsetHeight - 10 : e.offsetY + 18}px`;
   }
   gantt.addEventListener("keydown", (e) => {
-    const acts = { ArrowUp: () => scrolled(top - 3 * height), ArrowDown: () => scrolled(top + 3 * height), PageUp: () => scrolled(top - view()), PageDown: () => scrolled(top + view()), Home: () => scrolled(0), End: () => scrolled(1e12), ArrowLeft: () => pan((from - to) / 10), ArrowRight: () => pan((to - from) / 10), "+": () => zoom(.8, (from + to) / 2), "=": () => zoom(.8, (from + to) / 2), "-": () => zoom(1.25, (from + to) / 2), 0: () => { from = 0; to = R.end * 1.01; } };
+    const acts = { ArrowUp: () => step(-1), ArrowDown: () => step(1), PageUp: () => step(-Math.max(1, Math.floor(view() / height))), PageDown: () => step(Math.max(1, Math.floor(view() / height))), Home: () => step(-1e9), End: () => step(1e9), Enter: () => { if (chosen) story(chosen); }, ArrowLeft: () => pan((from - to) / 10), ArrowRight: () => pan((to - from) / 10), "+": () => zoom(.8, (from + to) / 2), "=": () => zoom(.8, (from + to) / 2), "-": () => zoom(1.25, (from + to) / 2), 0: () => { from = 0; to = R.end * 1.01; } };
     if (acts[e.key]) { acts[e.key](); e.preventDefault(); later(); }
   });
+  addEventListener("keydown", (e) => { if (e.key === "Escape" && !at("story").hidden) unstory(); });
   at("scroll").addEventListener("scroll", () => { top = at("scroll").scrollTop; later(); });
   at("in").onclick = () => { zoom(.6, (from + to) / 2); draw(); };
   at("out").onclick = () => { zoom(1 / .6, (from + to) / 2); draw(); };
@@ -324,8 +369,11 @@
   function shade(name) {
     theme = name; document.documentElement.dataset.theme = name;
     at("theme").textContent = name === "dark" ? "Light" : "Dark"; at("theme").setAttribute("aria-pressed", String(name === "dark"));
-    if (cr) { legend(); draw(); }
+    if (cr) { legend(); draw(); } // at once, since a printer does not wait
   }
+  let screen = null; // paper is white
+  addEventListener("beforeprint", () => { screen = theme; shade("light"); });
+  addEventListener("afterprint", () => { if (screen) shade(screen); screen = null; });
   at("theme").onclick = () => shade(theme === "dark" ? "light" : "dark");
 
   // --- begin ---------------------------------------------------------------------------------------------------------
