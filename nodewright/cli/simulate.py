@@ -56,24 +56,33 @@ def run(options: Options) -> int:
         manifests = read_manifests(options.files)
         request = _request(options, manifests)
         played, wall = _play(request, console, options)
+        _tell(played, wall, console, options)
     except UsageError as error:
         errors.print(f"Error: {error}", style="red", markup=False)
         return USAGE
     except (ManifestError, NodesError) as error:
         errors.print(str(error), style="red", markup=False)
         return FAILED
+    except BrokenPipeError:  # whoever read has seen enough
+        raise
+    except OSError as error:
+        errors.print(f"The output cannot be written: {error.strerror}", style="red", markup=False)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would try once more at its end
+        return FAILED
     except KeyboardInterrupt:
-        errors.print("Interrupted: nothing is left of it.", style="dim")
+        errors.print("Interrupted; nothing was changed anywhere.", style="dim")
         return INTERRUPTED
-    outcome = played.outcome
-    if options.as_json:
-        sys.stdout.write(json.dumps(outcome.to_plain(), indent=2) + "\n")
-    else:
-        print_summary(console, outcome, wall=wall)
-    sys.stdout.flush()
     if options.report is not None and not _write_report(options.report, played, errors):
         return FAILED
-    return DONE if outcome.succeeded else FAILED
+    return DONE if played.outcome.succeeded else FAILED
+
+
+def _tell(played: Played, wall: float, console: Console, options: Options) -> None:
+    if options.as_json:
+        sys.stdout.write(json.dumps(played.outcome.to_plain(), indent=2) + "\n")
+    else:
+        print_summary(console, played.outcome, wall=wall)
+    sys.stdout.flush()
 
 
 def _write_report(file: Path, played: Played, errors: Console) -> bool:

@@ -82,6 +82,7 @@ def play(request: Request, listener: Listener) -> Played:
 
     Raises:
         ManifestError: the API server refuses an object.
+        OSError: the listener cannot write.
     """
     gc.set_threshold(*THRESHOLDS)
 
@@ -95,7 +96,7 @@ def play(request: Request, listener: Listener) -> Played:
         found: BaseException = group
         while isinstance(found, BaseExceptionGroup):
             found = found.exceptions[0]
-        if isinstance(found, ManifestError):
+        if isinstance(found, ManifestError | OSError):  # OSError: a full disk under the output
             raise found from None
         raise
 

@@ -99,6 +99,17 @@ def test_dragging_moves_in_time(browser: Browser, tmp_path: Path) -> None:
     assert not browser.run(STORY)
 
 
+def test_a_story_brings_what_it_tells_of_into_sight(browser: Browser, tmp_path: Path) -> None:
+    show(browser, tmp_path, 200)
+    browser.run("for (let i = 0; i < 6; i++) document.getElementById('in').click()")
+    label = "document.getElementById('gantt').getAttribute('aria-label')"
+    away = browser.run(label)
+    browser.run("document.querySelector('#failures button').click()")
+    browser.drawn()
+    assert browser.run(label) != away
+    assert "from 0:00:" in browser.run(label)
+
+
 def test_the_filters_leave_what_was_asked_for(browser: Browser, tmp_path: Path) -> None:
     show(browser, tmp_path, 200)
     browser.run("document.getElementById('filter').focus()")

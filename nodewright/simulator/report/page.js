@@ -115,7 +115,7 @@
       some.append(...[...group.nodes].slice(0, 8).map(nodeButton)); if (group.nodes.size > 8) some.append(`and ${group.nodes.size - 8} more`);
       return cells([...key.split("|"), group.attempts, left, some], "td", [3, 4]);
     });
-    at("failures").replaceChildren(cells(["package", "stage", "how", "attempts", "nodes not complete", "nodes"], "th", [3, 4]), ...lines);
+    at("failures").replaceChildren(cells(["package", "stage", "how", "attempts", "not complete", "nodes"], "th", [3, 4]), ...lines);
   }
   function batchTable() {
     at("batches-section").hidden = !cr.batches.length;
@@ -151,6 +151,7 @@
   }
   function unstory() { at("story").hidden = true; at("gantt").focus(); }
   function story(row) {
+    if (row.spans.length && (row.spans.at(-1)[SPAN.END] < from || row.first > to)) pan(row.first - from - (to - from) / 20); // what it tells of is in sight
     choosing(row);
     const box = at("story"), table = make("table"), close = make("button", "Close");
     close.onclick = unstory;

@@ -134,6 +134,28 @@ def test_wrong_usage_ends_with_2(manifest: str, arguments: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_full_disk_is_a_sentence(manifest: str, output: str) -> None:
+    command = [sys.executable, "-m", "nodewright", "simulate", manifest, "--nodes", "1", "-o", output]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "The output cannot be written: No space left on device"
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_has_seen_enough_ends_it_silently(manifest: str) -> None:
+    command = [sys.executable, "-m", "nodewright", "simulate", manifest, "--nodes", "20"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == ""
+        assert running.wait(timeout=60) == 1
+
+
 def test_a_rule_that_concerned_nothing_is_said(manifest: str) -> None:
     """A misspelt stage in `--fail` would look like a rollout without failures."""
     rules = ("--fail", "stage=aply:fail=1", "--fail", "stage=config,attempt=1:fail=1")
