@@ -4,18 +4,18 @@ The claims are those of the fault tests where they fit. What they forgive, and w
 in or out of the rollout by hand, and what an operator does not know yet because a fault keeps its watch from telling it.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, Final
 
 from nodewright.model.objects import Pod
 from tests.faults import claims as shared
 from tests.faults.journal import Moment, Picture
 from tests.faults.reading import KEY, Signals, claimed, entries, pick, spec, status
+from tests.simulation.conduct import UNDER_WAY_SECONDS, Conduct, Turns
 from tests.simulation.journal import Journal, Write
 
 REJOIN_SECONDS: Final = 120.0
 """A node that was taken out or put back by hand may exceed the budget for as long as its stages may take."""
-UNDER_WAY_SECONDS: Final = 15.0
-"""What was planned before a person acted may be written so much later: a slow request, and its repetition."""
 COUNTER: Final = "example.com/counter"
 
 
@@ -38,7 +38,7 @@ class Claims:
                 ("evidence", Evidence(cr)),
                 ("names", Names(cr, self)),
             ]
-        self.spoken.append(("foreign", Foreign({}, COUNTER)))
+        self.spoken += [("foreign", Foreign({}, COUNTER)), ("turn", Turns(crs, self)), ("conduct", Conduct())]
         self._told = [0] * len(self.spoken)
 
     def see(self, moment: Write, picture: Picture) -> list[str]:
@@ -69,6 +69,12 @@ class Claims:
         """Ignored, tainted or relabelled, or not any more."""
         self.rejoined_at[node] = journal.time()
 
+    def recreated(self, cr: str) -> None:
+        """CHG-13: another NodeWright of that name; its numbers and generations begin anew, and what was on the nodes stays."""
+        for _, claim in self.spoken:
+            if isinstance(claim, Again) and claim.cr == cr:
+                claim.again()
+
     def just_reset(self, cr: str, node: str, now: float) -> bool:
         """Whether a pass may still be under way that does not know of it."""
         return now - self.reset_at.get((cr, node), -1e9) < UNDER_WAY_SECONDS
@@ -76,6 +82,16 @@ class Claims:
     def away(self, node: str, now: float) -> bool:
         """Whether somebody moved the node in or out lately."""
         return now - self.rejoined_at.get(node, -1e9) < REJOIN_SECONDS
+
+
+class Again(ABC):
+    """A claim that knows of another NodeWright of its name."""
+
+    cr: str
+
+    @abstractmethod
+    def again(self) -> None:
+        """There is one."""
 
 
 class Budget(shared.BudgetHolds):
@@ -125,11 +141,20 @@ class Budget(shared.BudgetHolds):
         return max(1, len(self._seen_nodes) * budget["percent"] // 100)
 
 
-class State(shared.StateGoesForward):
+class State(shared.StateGoesForward, Again):
     """Invariant 2, of what operators write."""
 
     def __init__(self, cr: str, claims: Claims) -> None:
         super().__init__(cr, claims.signals)
+        self.cr = cr
+        self._former: set[str] = set()
+
+    def again(self) -> None:
+        """The first spec may be another than the last was, and generations say nothing of Jobs from before."""
+        self._former |= self._jobs_of_run.keys()
+
+    def _explained(self, old: dict[str, Any], generation: int) -> bool:
+        return old.get("run", "") in self._former or super()._explained(old, generation)
 
     def see(self, moment: Moment, picture: Picture) -> None:
         """See `Claim`."""
@@ -138,13 +163,18 @@ class State(shared.StateGoesForward):
             super().see(moment, picture)
 
 
-class Jobs(shared.JobsFollowState):
+class Jobs(shared.JobsFollowState, Again):
     """Invariant 7: entry, Job, outcome, mark."""
 
     def __init__(self, cr: str, claims: Claims) -> None:
         super().__init__(cr)
+        self.cr = cr
         self._claims = claims
         self._vanished: dict[str, float] = {}
+
+    def again(self) -> None:
+        """Its generations begin at 1."""
+        self._specs.clear()
 
     def see(self, moment: Moment, picture: Picture) -> None:
         """See `Claim`."""
@@ -173,7 +203,7 @@ class Jobs(shared.JobsFollowState):
             self.broken.append(f"Job {moment.name} is created on {name}, whose pick is {place}")
 
 
-class Orders(shared.OrdersAreUnique):
+class Orders(shared.OrdersAreUnique, Again):
     """ROL-14, except where nothing is left that could tell: the number's node went, and its operator too, before a status had it.
 
     Between the pick and the status (a second at most) the number is only on the node and in the operator's memory.
@@ -183,6 +213,12 @@ class Orders(shared.OrdersAreUnique):
         super().__init__(cr)
         self._published: dict[int, int] = {}
         """By rollout, the highest `nodeOrderOffset` that any status had."""
+        self.cr = cr
+
+    def again(self) -> None:
+        """Its rollouts begin at 1."""
+        self._given.clear()
+        self._published.clear()
 
     def see(self, moment: Moment, picture: Picture) -> None:
         """See `Claim`."""

@@ -14,7 +14,15 @@ from controller_runtime.testing.api_server import ApiRequest, ApiResponse, Embed
 from controller_runtime.transport import Stream, TransportError, WriteFence
 from controller_runtime.transport.exchange import Query, _Flight
 
-_REASONS = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
+_REASONS = {
+    403: "Forbidden",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
 HANG_SECONDS = 40.0
 SPARED = ("events", "leases", "tokenreviews", "subjectaccessreviews")
 
@@ -130,7 +138,7 @@ class Faults:
         match armed.effect:
             case "lost":
                 return Fault(lost=True)
-            case "500" | "503" | "409":
+            case "403" | "409" | "410" | "422" | "500" | "503":
                 return Fault(answer=refusal(int(armed.effect)))
             case "429":
                 return Fault(answer=refusal(429, seconds))

@@ -15,6 +15,7 @@ COUNTER: Final = "example.com/counter"
 TAINT: Final = "example.com/network"
 NODEWRIGHTS: Final = f"/apis/{KEY}/v1alpha1/nodewrights"
 JOBS: Final = "/apis/batch/v1/namespaces/nodewright/jobs"
+CONFIGMAPS: Final = "/api/v1/namespaces/nodewright/configmaps"
 PODS: Final = "/api/v1/namespaces/nodewright/pods"
 
 
@@ -64,6 +65,17 @@ class Hand:
             {"status": {"status": "complete", "nodeStatus": {"n0": "complete", "nobody": "erroring"}, "completeNodes": "7/7"}},
         )  # fmt: skip
 
+    def is_there(self, name: str) -> bool:
+        """Whether a NodeWright of that name is, in deletion or not."""
+        return name in self._journal.now.crs
+
+    def delete_configmap(self, which: int) -> None:
+        """`kubectl delete configmap` of one of a package; nodes' metadata too."""
+        found = self.ask("GET", CONFIGMAPS).get("items") or ()
+        names = sorted(one["metadata"]["name"] for one in found)
+        if names:
+            self.ask("DELETE", f"{CONFIGMAPS}/{names[which % len(names)]}")
+
     # --- nodes
 
     def node(self, name: str, patch: dict[str, Any]) -> None:
@@ -85,6 +97,10 @@ class Hand:
             kept = [taint for taint in found["spec"].get("taints") or () if taint["key"] != TAINT]
             self.node(name, {"spec": {"taints": [*kept, *ours] or None}})
 
+    def cordon(self, name: str, *, on: bool) -> None:
+        """`kubectl cordon` and `uncordon`."""
+        self.node(name, {"spec": {"unschedulable": True if on else None}})
+
     def ignore(self, name: str, *, on: bool) -> None:
         """ROL-2."""
         self._claims.rejoined(name, self._journal)
@@ -103,6 +119,7 @@ class Hand:
     def mend_node(self, name: str) -> None:
         """As it should be."""
         self.untaint(name)
+        self.cordon(name, on=False)
         self.label(name, pool="a", **{f"{KEY}/ignore": None})
 
     def reset(self, cr: str, node: str, *, one_entry: bool) -> None:

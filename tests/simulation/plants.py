@@ -16,16 +16,22 @@ from controller_runtime.cache.tombstones import Tombstones
 from controller_runtime.election import Fence
 from nodewright.engine import facts, jobviews, record, rollout, stages
 from nodewright.engine import members as members_module
+from nodewright.engine import memory as memory_module
+from nodewright.engine import plan as plan_module
+from nodewright.engine import status as status_module
+from nodewright.engine.facts import Outcome
 from nodewright.engine.jobviews import JobView
 from nodewright.engine.members import Members
 from nodewright.engine.stages import PackageFacts, Progress
 from nodewright.model.node_state import Entry
 from nodewright.model.objects import Node, Pod
-from nodewright.model.plan import NodePatch, NodePlan
-from nodewright.operator import node_patch
+from nodewright.model.plan import JobDelete, NodePatch, NodePlan
+from nodewright.operator import node_patch, status_writer
 from nodewright.operator.job_writes import JobWrites
+from nodewright.operator.memory import CRMemory
 from nodewright.operator.node_sequence import NodeSequence
 from nodewright.operator.node_writes import NodeWrites
+from nodewright.operator.status_writer import StatusWriter
 
 Plant = Callable[[], AbstractContextManager[object]]
 
@@ -190,6 +196,77 @@ def _orphaned_marks() -> AbstractContextManager[object]:
     return mock.patch.object(JobWrites, "mark", once)
 
 
+def _turns_ignored() -> AbstractContextManager[object]:
+    """ROL-17: what comes first is finished first."""
+    return mock.patch.object(plan_module, "_turns", return_value={})
+
+
+def _alone_worked_on() -> AbstractContextManager[object]:
+    """ROL-2, ROL-3: nothing is started on ignored and tainted nodes."""
+    evaluate = memory_module.evaluate  # type: ignore[attr-defined]
+
+    def blind(*arguments: Any) -> Any:
+        found = evaluate(*arguments)
+        outcome = None if found.outcome is Outcome.BLOCKED else found.outcome
+        return replace(found, ignored=False, untolerated=(), outcome=outcome)
+
+    return mock.patch.object(memory_module, "evaluate", blind)
+
+
+def _serial_forgotten() -> AbstractContextManager[object]:
+    """LIF-7: under `serial` one package at a time."""
+    startable = facts._startable
+    return mock.patch.object(facts, "_startable", lambda packages, serial: startable(packages, serial=False))
+
+
+def _conditions_restamped() -> AbstractContextManager[object]:
+    """ROL-22, B08: a condition that reads as before keeps its time."""
+    merge = status_module.merge  # type: ignore[attr-defined]
+
+    def stamped(published: object, wanted: Any, **options: Any) -> list[dict[str, Any]]:
+        return merge([], wanted, **options)
+
+    return mock.patch.object(status_module, "merge", stamped)
+
+
+def _orders_from_live_members() -> AbstractContextManager[object]:
+    """ROL-14, B13: a number is above every one that was ever given."""
+    read = plan_module.read_rollout  # type: ignore[attr-defined]
+
+    def forgetful(*arguments: Any, **options: Any) -> Any:
+        found = read(*arguments, **{**options, "given": {}, "leaving": ()})
+        return replace(found, next_order=found.order_after_reset)
+
+    return mock.patch.object(plan_module, "read_rollout", forgetful)
+
+
+def _same_patch_again() -> AbstractContextManager[object]:
+    """Invariant 3: a status that is there already is not sent again, although the server would change nothing."""
+    difference = status_writer.difference  # type: ignore[attr-defined]
+
+    def always(before: Any, after: Any) -> Any:
+        return difference(before, after) or {"status": after["status"]}
+
+    async def publish(self: StatusWriter, name: str, lane: Any, *rest: Any) -> None:
+        lane.fruitless = b""
+        await original(self, name, lane, *rest)
+
+    original = StatusWriter._publish
+    stack = contextlib.ExitStack()
+    stack.enter_context(mock.patch.object(status_writer, "difference", always))
+    stack.enter_context(mock.patch.object(StatusWriter, "_publish", publish))
+    return stack
+
+
+def _swept_before_recorded() -> AbstractContextManager[object]:
+    """JOB-8, B25: a finished Job that is not recorded is never deleted."""
+
+    async def sweep(self: JobWrites, one: Any, tally: Any) -> None:
+        await self.delete(JobDelete(one.job, "swept"), CRMemory(), tally)
+
+    return mock.patch.object(JobWrites, "mark", sweep)
+
+
 PLANTS: Final[dict[str, Plant]] = {
     "mark-before-state": _mark_before_state,
     "job-before-entry": _job_before_entry,
@@ -205,4 +282,11 @@ PLANTS: Final[dict[str, Plant]] = {
     "pick-apart": _pick_apart,
     "refusal-is-failure": _refusal_is_failure,
     "no-marks": _orphaned_marks,
+    "turns-ignored": _turns_ignored,
+    "alone-worked-on": _alone_worked_on,
+    "serial-forgotten": _serial_forgotten,
+    "conditions-restamped": _conditions_restamped,
+    "orders-from-live-members": _orders_from_live_members,
+    "same-patch-again": _same_patch_again,
+    "swept-before-recorded": _swept_before_recorded,
 }

@@ -77,6 +77,7 @@ class _Draw:
         rnd = self.random
         happenings = [self._happening() for _ in range(rnd.choices([0, 3, 8, 15, 25], [5, 20, 35, 25, 15])[0])]
         happenings += [self._in_the_dark(one) for one in happenings if one["do"] == "expire" and rnd.random() < 0.6]
+        more = _More(self)
         if any(one["do"] in ("freeze", "deaf") for one in happenings) and rnd.random() < 0.7:
             self.operators = 2
         return Scenario(
@@ -87,7 +88,7 @@ class _Draw:
             elect=self.operators > 1 or rnd.random() < 0.3,
             settings={"job_backoff_limit": rnd.choice([0, 1, 3]), "job_ttl_succeeded": rnd.choice([60.0, 3600.0])},
             rules=self._rules(),
-            happenings=sorted(happenings, key=lambda one: float(one["at"])),
+            happenings=sorted(happenings + more.happenings(), key=lambda one: float(one["at"])),
             deletes=rnd.random() < 0.3,
         )
 
@@ -278,3 +279,76 @@ class _Draw:
 
     def _foreign(self) -> Happening:
         return {"do": self.random.choice(["touch", "touch-status"]), "cr": self._cr(), "node": self._node()}
+
+
+class _More:
+    """What came later, drawn from numbers of its own, so that everything else of a seed stays as it was."""
+
+    def __init__(self, drawn: _Draw) -> None:
+        self._drawn = drawn
+        self.random = random.Random(f"more of {drawn.seed}")
+
+    def happenings(self) -> list[Happening]:
+        rnd = self.random
+        moves = [
+            self._reading, self._refused, self._cordon, self._burst, self._recreate, self._edit, self._configmap, self._apart,
+        ]  # fmt: skip
+        count = rnd.choices([0, 1, 2, 4], [35, 30, 20, 15])[0]
+        chosen = rnd.choices(moves, [25, 15, 12, 12, 14, 16, 6, 16], k=count)
+        return [{"at": round(rnd.uniform(0.0, self._drawn.length), 2), **move()} for move in chosen]
+
+    def _reading(self) -> Happening:
+        """Lists and live reads fail, and a list's past is forgotten."""
+        effect = self.random.choice(["410", "410", "lost", "500", "503", "429", "slow-after", "hang"])
+        return {
+            "do": "fault", "who": "operator", "method": "GET",
+            "resource": self.random.choice(["", "nodes", "jobs", "nodewrights", "pods"]),
+            "skip": self.random.choice([0, 1, 3]), "times": self.random.choice([1, 2, 4]), "effect": effect,
+            "seconds": round(self.random.uniform(0.05, 4.0), 2),
+        }  # fmt: skip
+
+    def _refused(self) -> Happening:
+        """A quota or an admission webhook says no for a while: to pods (B112), or to a write of the operator."""
+        who, method, resource = self.random.choice(
+            [("controllers", "POST", "pods"), ("operator", "POST", "jobs"), ("operator", "PATCH", "nodes"),
+             ("operator", "", "configmaps"), ("operator", "PATCH", "nodewrights")]
+        )  # fmt: skip
+        return {
+            "do": "fault", "who": who, "method": method, "resource": resource, "skip": self.random.choice([0, 1, 3]),
+            "times": self.random.choice([1, 3, 6]), "effect": self.random.choice(["403", "403", "422"]), "seconds": 0.0,
+        }  # fmt: skip
+
+    def _node(self) -> str:
+        return self.random.choice(self._drawn.nodes)
+
+    def _cr(self) -> str:
+        return self.random.choice(sorted(self._drawn.crs))
+
+    def _cordon(self) -> Happening:
+        return {"do": "cordon", "node": self._node(), "seconds": self.random.choice([3.0, 20.0, 60.0])}
+
+    def _burst(self) -> Happening:
+        """Somebody writes the same node many times a second."""
+        return {"do": "burst", "node": self._node(), "seconds": self.random.choice([2.0, 8.0])}
+
+    def _recreate(self) -> Happening:
+        return {"do": "recreate", "cr": self._cr(), "after": self.random.choice([0.0, 0.5, 10.0])}
+
+    def _edit(self) -> Happening:
+        cr = self._cr()
+        package = self.random.choice(sorted(self._drawn.crs[cr]["packages"]))
+        patch: dict[str, Any] = self.random.choice(
+            [{"packages": {package: {"image": "registry.example/other"}}},
+             {"packages": {package: {"env": [{"name": "LEVEL", "value": "2"}]}}},
+             {"sequencing": "all"}, {"sequencing": "node"}, {"interruptionBudget": None},
+             {"interruptionBudget": {"percent": 50, "count": None}}]
+        )  # fmt: skip
+        return {"do": "edit", "cr": cr, "spec": patch}
+
+    def _apart(self) -> Happening:
+        """A node is left alone from the beginning, for longer than others need: it still has all its work before it."""
+        one: Happening = {"at": round(self.random.uniform(0.0, 0.5), 2), "node": self._node(), "seconds": 60.0}
+        return self.random.choice([{"do": "ignore", **one}, {"do": "taint", "effect": "NoSchedule", **one}])
+
+    def _configmap(self) -> Happening:
+        return {"do": "delete-configmap", "which": self.random.randrange(100)}

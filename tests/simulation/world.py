@@ -14,7 +14,7 @@ from controller_runtime.testing.api_server import ApiRequest, ApiServer, Embedde
 from controller_runtime.transport import ApiError, TransportError
 from nodewright.api.crd import deployment_policy_crd, nodewright_crd
 from nodewright.operator.app import LEASE_NAME
-from nodewright.operator.resources import NODEWRIGHT
+from nodewright.operator.resources import CONFIG_MAP, NODEWRIGHT
 from nodewright.simulator.controllers import Controllers
 from nodewright.simulator.controllers.settings import ControllerSettings
 from nodewright.simulator.kubelets import Kubelets, NodeTemplate, Timing
@@ -23,6 +23,7 @@ from nodewright.simulator.virtual_time import LivelockError, VirtualClock
 from tests.faults.journal import Picture
 from tests.faults.reading import KEY, status
 from tests.simulation.claims import Claims
+from tests.simulation.conduct import Storm
 from tests.simulation.ending import faults_at_the_end
 from tests.simulation.faults import SPARED, Armed, Deadly, Faults
 from tests.simulation.hand import COUNTER, PLANTED, Hand
@@ -116,7 +117,10 @@ class World:
         )  # fmt: skip
         self.journal = Journal(self.server, self.loop.time, self._see)
         self.claims = Claims(list(scenario.crs))
+        self.storm = Storm()
         self.hand = Hand(self.server, self.journal, self.claims)
+        self._leaving: set[str] = set()
+        """NodeWrights that are deleted and come again."""
         self._enough = asyncio.Event()
         self.mending = False
 
@@ -150,7 +154,7 @@ class World:
                 job_backoff_limit_seconds=30.0, eviction_interval_seconds=1.0, node_monitor_seconds=10.0,
                 pod_garbage_seconds=60.0,
             ),
-            owners=(NODEWRIGHT,), events=False, rng=random.Random(self.scenario.seed),
+            collected=(CONFIG_MAP, NODEWRIGHT), events=False, rng=random.Random(self.scenario.seed),
         )  # fmt: skip
 
     async def _play(self) -> None:
@@ -172,6 +176,7 @@ class World:
 
     async def _end(self) -> None:
         await self._mend()
+        await self._until(lambda: not self._leaving, CONVERGES_WITHIN, "deletion")
         await self._until(self._converged, CONVERGES_WITHIN, "convergence", each=self._help)
         self._note("--- converged")
         await self._silence()
@@ -248,11 +253,13 @@ class World:
             await asyncio.sleep(60.0)
             if not any(self._counts(one) for one in self.journal.writes[before:]):
                 break
-        before = len(self.journal.writes)
+        before, asked = len(self.journal.writes), self.storm.writes
         await asyncio.sleep(SILENT_FOR)
         loud = [one for one in self.journal.writes[before:] if self._counts(one)]
         if loud:
             self._complain(f"silence: {len(loud)} writes with nothing to do, the first {loud[0]}")
+        elif self.storm.writes > asked:
+            self._complain(f"silence: {self.storm.writes - asked} requests for writes with nothing to do")
 
     @staticmethod
     def _counts(write: tuple[float, str, str, str, str]) -> bool:
@@ -352,8 +359,14 @@ class World:
             self._complain(problem)
 
     def _judge(self, request: ApiRequest) -> None:
-        """Trap 33: whoever writes work holds the lease, or nobody else does."""
-        if not self.scenario.elect or request.method == "GET" or not request.user_agent.startswith("operator"):
+        """Trap 33: whoever writes work holds the lease, or nobody else does. And nobody asks for the same over and over."""
+        if request.method == "GET" or not request.user_agent.startswith("operator"):
+            return
+        if "leases" not in request.path.split("/"):
+            again = self.storm.asked(request, self.loop.time())
+            if again and not self._enough.is_set():
+                self._complain(f"storm: {again}")
+        if not self.scenario.elect:
             return
         if any(part in SPARED for part in request.path.split("/")):
             return
@@ -523,6 +536,41 @@ class World:
     def _do_relabel(self, what: Happening) -> None:
         self.hand.label(what["node"], pool="b")
         self._later(what["seconds"], lambda: self.hand.label(what["node"], pool="a"))
+
+    def _do_cordon(self, what: Happening) -> None:
+        self.hand.cordon(what["node"], on=True)
+        self._later(what["seconds"], lambda: self.hand.cordon(what["node"], on=False))
+
+    def _do_burst(self, what: Happening) -> None:
+        """An event storm of a node."""
+
+        async def touch() -> None:
+            until = self.loop.time() + what["seconds"]
+            while self.loop.time() < until:
+                self.hand.touch(what["node"])
+                await asyncio.sleep(0.03)
+
+        self._start(touch(), "happening")
+
+    def _do_recreate(self, what: Happening) -> None:
+        """`kubectl delete` and, once it is gone, `kubectl create` (CHG-13)."""
+        if what["cr"] in self._leaving or not self.hand.is_there(what["cr"]):
+            return
+        self._leaving.add(what["cr"])
+        self.hand.delete_cr(what["cr"])
+        self._start(self._create_again(what["cr"], what["after"]), "again")
+
+    async def _create_again(self, name: str, after: float) -> None:
+        while self.hand.is_there(name):  # noqa: ASYNC110 - as a person looks
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(after)
+        self._note(f"--- {name} is created again")
+        self.claims.recreated(name)
+        self.hand.create_cr(name, self.scenario.crs[name])
+        self._leaving.discard(name)
+
+    def _do_delete_configmap(self, what: Happening) -> None:
+        self.hand.delete_configmap(what["which"])
 
     def _do_delete_job(self, what: Happening) -> None:
         names = sorted(self.journal.now.jobs)
