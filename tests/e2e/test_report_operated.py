@@ -129,6 +129,18 @@ def test_failures_and_batches_lead_to_the_node(browser: Browser, tmp_path: Path)
     assert "node-0007: erroring, batch 1" in browser.run(TEXT.format("story"))
 
 
+def test_what_nodes_waited_for_is_averaged_and_summed(browser: Browser, tmp_path: Path) -> None:
+    """The bar is as long as the sum it stands beside; work is no waiting."""
+    show(browser, tmp_path, 20)
+    rows = browser.run(
+        "[...document.querySelectorAll('#waits tr')].map((row) => [...row.cells].map((cell) => cell.innerText))"
+    )
+    assert rows[0][:4] == ["reason", "nodes", "average per node", "of all nodes together"]
+    full = next(row for row in rows if row[0] == "BatchFull")
+    assert full[1:4] == ["18", "8 min 20 s", "2 h 30 min"]
+    assert "Running" not in [row[0] for row in rows]
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [800, 1400])
 def test_nothing_is_wider_than_the_window_and_quiet_text_can_be_read(

@@ -144,10 +144,10 @@
     });
     const list = [...sums].filter(([code, s]) => s.seconds > 0 && code !== "Running").sort((a, b) => b[1].seconds - a[1].seconds), most = list[0]?.[1].seconds ?? 1;
     const lines = list.map(([code, sum]) => {
-      const share = make("td"), stripe = make("span", null, "share"); stripe.style.width = `${Math.max(2, 160 * sum.seconds / most)}px`; share.append(stripe, took(sum.seconds / sum.nodes.size));
-      return cells([code, sum.nodes.size, share, sum.text], "td", [1]);
+      const share = make("td", null, "unbroken"), stripe = make("span", null, "share"); stripe.style.width = `${Math.max(2, 120 * sum.seconds / most)}px`; share.append(stripe, took(sum.seconds));
+      return cells([code, sum.nodes.size, took(sum.seconds / sum.nodes.size), share, sum.text], "td", [1, 2]);
     });
-    at("waits").replaceChildren(cells(["reason", "nodes", "average per node", "for example"], "th", [1]), ...lines);
+    at("waits").replaceChildren(cells(["reason", "nodes", "average per node", "of all nodes together", "for example"], "th", [1, 2]), ...lines);
   }
   function unstory() { at("story").hidden = true; at("gantt").focus(); }
   function story(row) {
