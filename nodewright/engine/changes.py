@@ -44,19 +44,19 @@ def _follow(
         base = max(remaining, key=_recency, default=None)
         if base is not None:
             result[wanted] = _due(scope, name, package, _lane(base, package))
-    elif current.state is State.UNKNOWN or any(_ran_since(e, current) for e in remaining):
+    elif current.state is State.UNKNOWN or any(_ran_since(e, current, scope.generation) for e in remaining):
         result[wanted] = msgspec.structs.replace(_due(scope, name, package, Stage.APPLY), other=current.other)
     return result
 
 
-def _ran_since(other: Entry, current: Entry) -> bool:
+def _ran_since(other: Entry, current: Entry, generation: int) -> bool:
     """Whether a stage of another version ran after the current one's.
 
     Generations tell, unless the CR was made anew (CHG-13) or older software wrote no generation. Then this does:
     what completes its apply or upgrade
     removes or marks the others, so that one at these stages beside one that is past them came later.
     """
-    if other.generation > current.generation:
+    if current.generation < other.generation <= generation:  # one above the CR's own is of a former CR of that name
         return True
     behind = other.stage in (Stage.APPLY, Stage.UPGRADE) and other.state is not State.COMPLETE
     return behind and not (current.stage in (Stage.APPLY, Stage.UPGRADE) and current.state is not State.COMPLETE)

@@ -1,12 +1,14 @@
 """Version changes (CHG-6, LIF-10)."""
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
 
+from nodewright.api import keys
 from nodewright.model.node_state import Entry, Stage, State
-from tests.unit.engine.world import World, package
+from tests.unit.engine.world import CR_NAME, World, package
 
 
 def at(version: str, **fields: Any) -> World:
@@ -150,3 +152,18 @@ def test_unknown_keys_of_an_entry_survive() -> None:
     world.run()
     after = world.state("n1")["kernel|1.0.0"]
     assert (after.state, after.other) == (State.COMPLETE, (("x-note", b'"mine"'),))
+
+
+def test_a_generation_of_a_former_cr_does_not_send_a_package_back_for_ever() -> None:
+    """CHG-6, CHG-13: deleted in mid-upgrade and made anew with the old version, its generation is below that of the other entry."""
+    world = World("n1")
+    world.cr(packages={"kernel": package("1.2.0")})
+    key = keys.node_state_key(CR_NAME)
+    entry = {"name": "kernel", "image": "registry.example/kernel", "state": "in_progress"}
+    state = {
+        "kernel|1.2.0": {**entry, "version": "1.2.0", "stage": "apply", "run": "aa", "generation": 1},
+        "kernel|1.3.0": {**entry, "version": "1.3.0", "stage": "upgrade", "run": "bb", "generation": 99},
+    }
+    world.annotate("n1", **{key: json.dumps(state)})
+    world.run()
+    assert world.status("n1") == "complete"
