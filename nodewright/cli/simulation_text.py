@@ -233,6 +233,8 @@ def print_summary(console: Console, outcome: Outcome, *, wall: float) -> None:
     took = span_of_time(outcome.seconds)
     if outcome.succeeded:
         head, style = f"Every node is complete: {took} of virtual time", "green"
+    elif outcome.ending is Ending.COMPLETE:
+        head, style = "No node is selected: compare nodeSelectors with the nodes' labels", "bold red"
     elif outcome.ending is Ending.STUCK:
         head, style = (
             f"Not complete: after {took} of virtual time nothing happens any more without a person",

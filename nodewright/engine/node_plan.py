@@ -117,7 +117,8 @@ def plan_node(context: Context, facts: NodeFacts, decision: Decision) -> NodeOut
         events=stage_events(facts.name, facts.ended),
         pick=own_pick,
     )
-    reason = refusal or decision.reason or _reason(facts, status)
+    shut = _shut(facts) if status in (Status.BLOCKED, Status.UNKNOWN) else None
+    reason = refusal or shut or decision.reason or _reason(context, facts, status)
     shown = _landed(context.scope, facts) if status is Status.COMPLETE and plan.patch is not None else status
     return NodeOutcome(plan, entries, shown, reason, min(wakes, default=None))
 
@@ -340,10 +341,20 @@ def stage_events(node: str, ended: Iterable[Ended]) -> tuple[Event, ...]:
     return tuple(events)
 
 
-def _reason(facts: NodeFacts, status: Status) -> Reason | None:
-    """Why the node does not move, when ordering and batches do not hold it."""
+def _reason(context: Context, facts: NodeFacts, status: Status) -> Reason | None:
+    """Why the node does not move, when ordering and batches do not hold it. A stage that runs and waits says for what."""
     if status is Status.COMPLETE:
         return None
+    ordered = sorted((p for p in facts.packages if p.reason is not None), key=lambda p: _WEIGHT.get(p.progress, 9))
+    reason = _shut(facts) or (ordered[0].reason if ordered else None)
+    if reason is None or reason.code is not Code.RUNNING:
+        return reason
+    trouble = next((t for t in facts.troubles if t.due <= context.now), None)
+    return reason if trouble is None else Reason(trouble.code, trouble.text, "mend that, and the stage goes on")
+
+
+def _shut(facts: NodeFacts) -> Reason | None:
+    """What blocks the node itself, whatever its packages wait for (ROL-2 to ROL-4)."""
     if facts.malformed is not None:
         return Reason(
             Code.MALFORMED, f"node state is malformed: {facts.malformed}", "repair or remove the nodeState annotation"
@@ -355,8 +366,7 @@ def _reason(facts: NodeFacts, status: Status) -> Reason | None:
         return Reason(
             Code.TAINT, f"taint not tolerated: {names}", "remove the taint, or add it to additionalTolerations"
         )
-    ordered = sorted((p for p in facts.packages if p.reason is not None), key=lambda p: _WEIGHT.get(p.progress, 9))
-    return ordered[0].reason if ordered else None
+    return None
 
 
 _WEIGHT: Mapping[Progress, int] = {Progress.FAILED: 0, Progress.RUNNING: 1, Progress.WAITING: 2, Progress.HELD: 3}

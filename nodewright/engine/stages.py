@@ -144,7 +144,7 @@ def _with_job(name: str, entry: Entry, stage: Stage, view: JobView, *, begun: bo
             Progress.FAILED, Reason(Code.STAGE_FAILED, text, f"rerun the package, change it, or delete Job {view.name}")
         )
     if view.evidence.verdict is Verdict.RUNNING:
-        return facts(Progress.RUNNING, Reason(Code.RUNNING, f"package {name} runs {stage}", "the stage ends"))
+        return facts(Progress.RUNNING, Reason(Code.RUNNING, f"package {name} runs {stage}"))
     if view.evidence.verdict is Verdict.UNPROVEN:
         text = f"{stage} of package {name} ended without a failure of its own"
         return facts(

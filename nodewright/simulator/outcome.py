@@ -118,8 +118,8 @@ class Outcome:
 
     @property
     def succeeded(self) -> bool:
-        """Whether all is complete."""
-        return self.ending is Ending.COMPLETE
+        """Whether all is complete, and that was anything: a selector that no node has is more likely a mistake than a wish."""
+        return self.ending is Ending.COMPLETE and any(cr.nodes for cr in self.crs)
 
     def to_plain(self) -> dict[str, Any]:
         """JSON values; the same seed gives the same."""

@@ -3,7 +3,6 @@
 Frozen and shared: `Controllers` runs one informer per resource and hands its store to every controller that needs it.
 """
 
-
 import msgspec
 
 from controller_runtime.cache import ObjectMeta, OwnerReference

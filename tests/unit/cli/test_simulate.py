@@ -234,3 +234,56 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(manifest: str, columns: int) -> No
     assert tables
     assert max(map(len, tables)) <= columns
     assert not [line for line in tables if "…" in line]
+
+
+def fleet(folder: Path, *nodes: dict[str, Any]) -> str:
+    """A file as `kubectl get nodes -o json` makes it."""
+    items = [{"kind": "Node", "apiVersion": "v1", **node} for node in nodes]
+    file = folder / "nodes.json"
+    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}), encoding="utf-8")
+    return str(file)
+
+
+def test_a_fleet_of_which_no_node_is_selected_is_no_success(manifest: str, tmp_path: Path) -> None:
+    """A mistyped selector must not read like a rollout that went well."""
+    done = simulate(manifest, "--nodes-from", fleet(tmp_path, {"metadata": {"name": "one", "labels": {"pool": "cpu"}}}))
+    assert done.returncode == 1
+    assert "no node selected" in done.stdout
+    assert "No node is selected: compare nodeSelectors with the nodes' labels" in done.stdout
+    assert "Every node" not in done.stdout
+
+
+def test_what_blocks_a_node_is_told_before_what_its_packages_wait_for(manifest: str, tmp_path: Path) -> None:
+    """ROL-2, ROL-3."""
+    text = Path(manifest).read_text(encoding="utf-8")
+    text += "    drivers: {version: 2.0.0, image: ghcr.io/x/drivers, dependsOn: {tuning: 1.2.3}}\n"
+    Path(manifest).write_text(text, encoding="utf-8")
+    labels = {"pool": "gpu"}
+    nodes = (
+        {"metadata": {"name": "a", "labels": labels}, "spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}},
+        {"metadata": {"name": "b", "labels": {**labels, "nodewright.nvidia.com/ignore": "true"}}},
+        {"metadata": {"name": "c", "labels": labels}},
+    )
+    (cr,) = result(manifest, "--nodes-from", fleet(tmp_path, *nodes))["nodewrights"]
+    told = {one["node"]: (one["reason"], one["message"]) for one in cr["unfinished"]}
+    assert told == {
+        "a": ("TaintNotTolerable", "taint not tolerated: x:NoSchedule"),
+        "b": ("Ignored", "the ignore label is set"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "says"),
+    [
+        ("never_ack", "NeverAcknowledged", "has not acknowledged pod"),
+        ("pull_failure", "ImagePullFailed", "cannot pull ghcr.io/x/tuning"),
+        ("config_error", "PodWaiting", "CreateContainerConfigError"),
+    ],
+)
+def test_a_stage_that_waits_says_for_what(manifest: str, outcome: str, reason: str, says: str) -> None:
+    """JOB-14, JOB-15, JOB-15a: not that it runs."""
+    rule = f"node=node-0002,stage=apply:{outcome}"
+    (cr,) = result(manifest, "--nodes", "2", "--fail", rule, "--within-hours", "0.2")["nodewrights"]
+    (one,) = cr["unfinished"]
+    assert (one["node"], one["reason"]) == ("node-0002", reason)
+    assert says in one["message"]
