@@ -4,6 +4,7 @@ Sessions run in the environment nox itself runs in, which the Makefile made from
 versions, and no minutes spent on making seven alike. Call it as ``.venv/bin/nox``.
 """
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import nox
 
 nox.needs_version = ">=2024.10"
 nox.options.default_venv_backend = "none"
-nox.options.sessions = ["lint", "types", "unit", "cluster", "faults"]
+nox.options.sessions = ["lint", "types", "unit", "simulation", "contract", "cluster", "faults"]
 
 # A `kill` of nox ends what it runs, as Ctrl-C does; else a playground would stay behind.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -20,9 +21,9 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 _BIN = Path(sys.executable).parent
 
 
-def _python(session: nox.Session, module: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> None:
+def _python(session: nox.Session, module: str, *arguments: str, codes: tuple[int, ...] = (0,), **env: str) -> None:
     session.run(
-        sys.executable, "-m", module, *arguments, success_codes=codes, interrupt_timeout=30, terminate_timeout=30
+        sys.executable, "-m", module, *arguments, env=env, success_codes=codes, interrupt_timeout=30, terminate_timeout=30
     )
 
 
@@ -53,8 +54,10 @@ def unit(session: nox.Session) -> None:
 
 @nox.session
 def simulation(session: nox.Session) -> None:
-    """The whole operator in virtual time, from seeds, with faults at any request."""
-    _python(session, "pytest", "-n", "auto", *(session.posargs or ["tests/simulation"]))
+    """The whole operator in virtual time, from 500 seeds, with faults at any request; then with planted bugs, which have to be found."""
+    seeds = os.environ.get("NODEWRIGHT_SIMULATION_SEEDS", "500")
+    chosen = session.posargs or ["tests/simulation"]
+    _python(session, "pytest", "-n", "auto", *chosen, NODEWRIGHT_SIMULATION_SEEDS=seeds)
 
 
 @nox.session

@@ -15,7 +15,7 @@ from tests.simulation.plants import PLANTS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SEEDS = int(os.environ.get("NODEWRIGHT_SIMULATION_SEEDS", "500" if os.environ.get("CI") else "40"))
+SEEDS = int(os.environ.get("NODEWRIGHT_SIMULATION_SEEDS", "40"))
 """So many seeds are played."""
 FOUND_WITHIN = 300
 """A planted bug is found within so many seeds."""
