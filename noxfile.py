@@ -23,7 +23,14 @@ _BIN = Path(sys.executable).parent
 
 def _python(session: nox.Session, module: str, *arguments: str, codes: tuple[int, ...] = (0,), **env: str) -> None:
     session.run(
-        sys.executable, "-m", module, *arguments, env=env, success_codes=codes, interrupt_timeout=30, terminate_timeout=30
+        sys.executable,
+        "-m",
+        module,
+        *arguments,
+        env=env,
+        success_codes=codes,
+        interrupt_timeout=30,
+        terminate_timeout=30,
     )
 
 
