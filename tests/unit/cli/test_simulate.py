@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -207,6 +208,7 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(manifest: str, columns: int) -> No
     """The cursor is shown again, the exit code is 130, and no line is wider than the terminal."""
     child, terminal = pty.fork()
     if child == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background of a script is born with it ignored
         os.environ.update(TERM="xterm-256color", COLUMNS=str(columns))
         os.execv(sys.executable, [sys.executable, "-m", "nodewright", "simulate", manifest, "--nodes", "400"])
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
@@ -223,6 +225,8 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(manifest: str, columns: int) -> No
         if not asked and seen.count("virtual time") > 2:
             asked = True
             os.write(terminal, b"\x03")
+    if not asked or time.monotonic() >= deadline:
+        os.kill(child, signal.SIGKILL)  # it would wait for a reader for ever
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
     assert seen.rfind("\x1b[?25h") > seen.rfind("\x1b[?25l") > 0
     assert "Traceback" not in seen
