@@ -10,7 +10,7 @@ from nodewright.api.shape import Fault, entry
 
 
 def dependency_faults(packages: Mapping[str, Package]) -> Iterator[Fault]:
-    """Empty versions, packages that are not there, other versions than theirs, and cycles."""
+    """Empty versions, packages that are not there, other versions than theirs, and cycles; a version that is missing is told elsewhere."""
     for name, package in packages.items():
         path = f"{entry('spec.packages', name)}.dependsOn"
         for wanted, version in package.depends_on.items():
@@ -19,7 +19,7 @@ def dependency_faults(packages: Mapping[str, Package]) -> Iterator[Fault]:
                 yield Fault(where, version, "must be a version: write the dependency as name: version")
             if wanted not in packages:
                 yield Fault(where, version, f"depends on {wanted}, which is not a package of this NodeWright")
-            elif version and version != packages[wanted].version:
+            elif version and packages[wanted].version and version != packages[wanted].version:
                 yield Fault(where, version, f"is not the version of {wanted} in this spec, {packages[wanted].version}")
     for cycle in find_cycles(packages):
         path = f"{entry('spec.packages', cycle[0])}.dependsOn"

@@ -152,6 +152,8 @@ def _faults(details: Iterable[ErrorDetails], path: str) -> Iterable[Fault]:
             in_map = not in_map and step in _MAPS
         missing = detail["type"] == "missing"
         message = "is required" if missing else f"is misshapen: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
+        if detail["type"] == "string_type" and isinstance(detail["input"], bool | int | float):
+            message += "; put it in quotes"  # YAML reads a version such as 1.2 as a number
         yield Fault(where, None if missing else detail["input"], message)
 
 

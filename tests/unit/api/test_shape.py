@@ -18,6 +18,7 @@ from nodewright.api.deployment_policy import (
     parse_policy,
     parse_policy_spec,
 )
+from nodewright.api.graph import dependency_faults
 from nodewright.api.nodewright import (
     InterruptType,
     NodeWright,
@@ -28,6 +29,7 @@ from nodewright.api.nodewright import (
     parse_nodewright,
     parse_nodewright_spec,
 )
+from nodewright.api.shape import parse_leniently
 from nodewright.api.status import parse_status
 from nodewright.api.validation import check_nodewright, check_policy
 
@@ -280,3 +282,14 @@ def test_a_misshapen_part_of_a_status_is_left_out_and_the_rest_is_read() -> None
     assert (status.status, status.rollout, status.node_order) == ("complete", 0, {"n1": 0})
     assert status.compartment_statuses["__default__"].batch_state.current_batch == 2
     assert parse_status(None) == parse_status(b"garbage") == parse_status({})
+
+
+@pytest.mark.parametrize("value", ["1.2", "2", "true"])
+def test_a_number_where_text_is_wanted_says_to_quote_it(value: str) -> None:
+    """YAML reads `version: 1.2` as a number: that is the way out, said once, and not also by who depends on it."""
+    needs = '{"version": "1.0.0", "image": "x/b", "dependsOn": {"a": "1.2.0"}}'
+    text = f'{{"packages": {{"a": {{"version": {value}, "image": "x/a"}}, "b": {needs}}}}}'
+    spec, faults = parse_leniently(NodeWrightSpec, text.encode(), path="spec")
+    assert [fault.path for fault in faults] == ["spec.packages[a].version"]
+    assert str(faults[0]).endswith("input should be a valid string; put it in quotes")
+    assert list(dependency_faults(spec.packages)) == []
