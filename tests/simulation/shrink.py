@@ -23,26 +23,36 @@ def shrunk(
     if not report.failed:
         raise ValueError(f"seed {scenario.seed} does not fail")
     kind, progress = report.kind, True
-    while progress:
+
+    def still(candidate: Scenario) -> bool:
+        """Whether the candidate breaks the same claim; then it is the best one."""
+        nonlocal best, report, progress
+        if clock() > deadline:
+            return False
+        tried = play(candidate)
+        if tried.kind != kind:
+            return False
+        best, report, progress = candidate, tried, True
+        return True
+
+    while progress and clock() <= deadline:
         progress = False
-        for candidate in _smaller(best):
-            if clock() > deadline:
-                return best, report
-            tried = play(candidate)
-            if tried.kind == kind:
-                best, report, progress = candidate, tried, True
-                break
+        size = max(1, len(best.happenings) // 2)
+        while size >= 1:
+            begin = 0
+            while begin < len(best.happenings):
+                kept = best.happenings[:begin] + best.happenings[begin + size :]
+                if not still(best.without(kept)):
+                    begin += size
+            size //= 2
+        while any(still(candidate) for candidate in _smaller(best)):
+            continue
     return best, report
 
 
 def _smaller(scenario: Scenario) -> Iterator[Scenario]:
-    """What is next to be tried, the largest steps first."""
+    """What is next to be tried beside its happenings."""
     happenings = scenario.happenings
-    size = len(happenings)
-    while size >= 1:
-        for begin in range(0, len(happenings), size):
-            yield scenario.without(happenings[:begin] + happenings[begin + size :])
-        size //= 2
     if scenario.rules:
         yield replace(scenario, rules=[])
         for index in range(len(scenario.rules)):
