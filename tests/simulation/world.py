@@ -25,13 +25,14 @@ from tests.faults.reading import KEY, status
 from tests.simulation.claims import Claims
 from tests.simulation.conduct import Storm
 from tests.simulation.ending import faults_at_the_end
-from tests.simulation.faults import SPARED, Armed, Deadly, Faults
+from tests.simulation.faults import SPARED, Faults
 from tests.simulation.hand import COUNTER, PLANTED, Hand
+from tests.simulation.happenings import Happenings
 from tests.simulation.journal import Journal, Write
 from tests.simulation.loop import FreezingLoop
 from tests.simulation.nailed import nailed
 from tests.simulation.operators import NAMESPACE, Process
-from tests.simulation.scenario import Happening, Scenario
+from tests.simulation.scenario import Scenario
 
 CONVERGES_WITHIN = 5400.0
 """Virtual seconds after the last fault: back-offs of Jobs and of unproven failures go up to ten minutes each."""
@@ -107,7 +108,7 @@ class World:
         self.clock = VirtualClock(self.loop)
         self.processes: dict[int, Process] = {}
         self._starts: dict[int, int] = {}
-        self._agents: dict[str, Process] = {}
+        self.agents: dict[str, Process] = {}
         self._jobs: list[asyncio.Task[None]] = []
         self._notes: list[tuple[float, int, str]] = []
         self.faults = Faults(self._is_dead, self._judge, self.loop.time)
@@ -119,8 +120,7 @@ class World:
         self.claims = Claims(list(scenario.crs))
         self.storm = Storm()
         self.hand = Hand(self.server, self.journal, self.claims)
-        self._leaving: set[str] = set()
-        """NodeWrights that are deleted and come again."""
+        self.happenings = Happenings(self)
         self._enough = asyncio.Event()
         self.mending = False
 
@@ -158,8 +158,8 @@ class World:
         )  # fmt: skip
 
     async def _play(self) -> None:
-        self._start(self.kubelets.run(), "kubelets")
-        self._start(self.controllers.run(), "controllers")
+        self.start(self.kubelets.run(), "kubelets")
+        self.start(self.controllers.run(), "controllers")
         await self.kubelets.wait_ready()
         await self.controllers.wait_ready()
         for number in range(self.scenario.operators):
@@ -169,21 +169,21 @@ class World:
         begun = self.loop.time()
         for happening in self.scenario.happenings:
             await asyncio.sleep(max(0.0, begun + happening["at"] - self.loop.time()))
-            self._note("--- " + " ".join(f"{key}={value}" for key, value in happening.items() if key != "at"))
-            self._happen(happening)
+            self.note("--- " + " ".join(f"{key}={value}" for key, value in happening.items() if key != "at"))
+            self.happenings.happen(happening)
         await asyncio.sleep(1.0)
         await self._end()
 
     async def _end(self) -> None:
         await self._mend()
-        await self._until(lambda: not self._leaving, CONVERGES_WITHIN, "deletion")
+        await self._until(lambda: not self.happenings.leaving, CONVERGES_WITHIN, "deletion")
         await self._until(self._converged, CONVERGES_WITHIN, "convergence", each=self._help)
-        self._note("--- converged")
+        self.note("--- converged")
         await self._silence()
         for problem in faults_at_the_end(self.journal.now, self.scenario, self.hand):
             self._complain(f"end: {problem}")
         if self.scenario.deletes:
-            self._note("--- all NodeWrights are deleted")
+            self.note("--- all NodeWrights are deleted")
             for name in self.scenario.crs:
                 self.hand.delete_cr(name)
             await self._until(lambda: not self.journal.now.crs, CONVERGES_WITHIN, "deletion")
@@ -201,7 +201,7 @@ class World:
 
     async def _mend(self) -> None:
         """Everything that was done by hand is taken back, and there are no more faults."""
-        self._note("--- faults end")
+        self.note("--- faults end")
         self.mending = True
         self.faults.clear()
         for process in self.processes.values():
@@ -304,31 +304,32 @@ class World:
         """Start a replica with empty memory."""
         start = self._starts[number] = self._starts.get(number, 0) + 1
         process = Process(self.server, number, start, elect=self.scenario.elect, settings=dict(self.scenario.settings))
-        self.processes[number] = self._agents[process.agent] = process
+        self.processes[number] = self.agents[process.agent] = process
         self._jobs.append(process.task)
-        self._note(f"--- {process.agent} starts")
+        self.note(f"--- {process.agent} starts")
 
     def _is_dead(self, agent: str) -> bool:
-        process = self._agents.get(agent)
+        process = self.agents.get(agent)
         return process is not None and not process.alive
 
     def kill(self, process: Process, down: float) -> None:
         """End a process at this very moment; it is back after `down` seconds."""
         if not process.alive:
             return
-        self._note(f"--- {process.agent} is killed")
+        self.note(f"--- {process.agent} is killed")
         process.kill()
-        self._start(self._back(process.replica, down), "happening")
+        self.start(self._back(process.replica, down), "happening")
 
     async def _back(self, number: int, down: float) -> None:
         await asyncio.sleep(down)
         self.start_operator(number)
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Let it run until the world ends."""
         self._jobs.append(self.loop.create_task(work, name=name))
 
     async def _tear_down(self, everything: asyncio.Task[None]) -> None:
-        for process in self._agents.values():
+        for process in self.agents.values():
             process.alive = False
         tasks = [everything, *self._jobs]
         for _ in range(40):
@@ -347,7 +348,7 @@ class World:
     # --- judging -----------------------------------------------------------------------------------------------
 
     def _complain(self, problem: str) -> None:
-        self._note(f"!!! {problem}")
+        self.note(f"!!! {problem}")
         self.report.problems.append(problem)
         if self._stop_early:
             self._enough.set()
@@ -375,7 +376,8 @@ class World:
         if holder and holder != request.user_agent:
             self._complain(f"fence: {request.user_agent} sends {request.method} {request.path} while {holder} leads")
 
-    def _note(self, text: str) -> None:
+    def note(self, text: str) -> None:
+        """Write a line into the history."""
         self._notes.append((self.loop.time(), len(self.journal.writes), text))
 
     def told(self) -> list[str]:
@@ -386,214 +388,3 @@ class World:
                 lines.append(f"{notes[0][0]:9.3f} {notes.pop(0)[2]}")
             lines.append(f"{time:9.3f}   {by} {verb} {resource} {key}")
         return lines + [f"{time:9.3f} {text}" for time, _, text in notes]
-
-    # --- what happens ------------------------------------------------------------------------------------------
-
-    def _happen(self, what: Happening) -> None:
-        act = getattr(self, "_do_" + what["do"].replace("-", "_"))
-        act(what)
-
-    def _later(self, seconds: float, act: Callable[[], object]) -> None:
-        async def wait() -> None:
-            await asyncio.sleep(min(seconds, 300.0))
-            act()
-
-        self._start(wait(), "happening")
-
-    def _gently(self, work: Coroutine[Any, Any, None]) -> None:
-        async def try_it() -> None:
-            with contextlib.suppress(ApiError, TransportError, ValueError, KeyError):
-                await work
-
-        self._start(try_it(), "happening")
-
-    def _do_fault(self, what: Happening) -> None:
-        self.faults.armed.append(Armed(**{key: value for key, value in what.items() if key not in ("at", "do")}))
-
-    def _process(self, what: Happening) -> Process:
-        return self.processes[what["operator"]]
-
-    def _do_cut(self, what: Happening) -> None:
-        self._process(what).watched.cut(what["resource"], cleanly=False)
-
-    def _do_end(self, what: Happening) -> None:
-        self._process(what).watched.cut(what["resource"], cleanly=True)
-
-    def _do_silence(self, what: Happening) -> None:
-        """Nothing is told for a while, and then the connection is found to be dead."""
-        process, until = self._process(what), self.loop.time() + what["seconds"]
-        process.watched.silent_until[what["resource"]] = until
-        self.claims.doubt(until)
-        self._later(what["seconds"] - 0.01, lambda: process.watched.cut(what["resource"], cleanly=False))
-
-    def _do_lag(self, what: Happening) -> None:
-        process, until = self._process(what), self.loop.time() + what["seconds"]
-        process.watched.lag_until[what["resource"]] = until
-        self.claims.doubt(until)
-
-    def _do_expire(self, what: Happening) -> None:
-        """The watches of a process are dark for a while, and then the past is forgotten: only a list tells what happened."""
-        process, until = self._process(what), self.loop.time() + what["seconds"]
-        process.watched.silent_until[""] = until
-        self.claims.doubt(until)
-
-        def expire() -> None:
-            self.server.expire_window()
-            process.watched.cut("", cleanly=False)
-
-        self._later(what["seconds"] - 0.01, expire)
-
-    def _do_deaf(self, what: Happening) -> None:
-        self.faults.deaf[self._process(what).agent] = self.loop.time() + what["seconds"]
-
-    def _do_freeze(self, what: Happening) -> None:
-        """SIGSTOP and, later, SIGCONT."""
-        process = self._process(what)
-        lease = self.journal.now.leases.get(LEASE_NAME)
-        if what["leader"] and lease is not None:
-            process = self._agents.get(lease.spec.get("holderIdentity", ""), process)
-
-        async def freeze() -> None:
-            for _ in range(100):
-                if not process.watched.in_flight:
-                    break
-                await asyncio.sleep(0.03)
-            if process.watched.in_flight or not process.alive or self.mending:
-                return
-            self._note(f"--- {process.agent} is frozen")
-            self.loop.freeze(process.agent)
-            self.claims.doubt(self.loop.time() + what["seconds"])
-            try:
-                await asyncio.sleep(what["seconds"])
-            finally:
-                self._note(f"--- {process.agent} is thawed")
-                self.loop.thaw(process.agent)
-
-        self._start(freeze(), "happening")
-
-    def _do_rerun(self, what: Happening) -> None:
-        self.hand.rerun(what["cr"], what["node"])
-
-    def _do_kill(self, what: Happening) -> None:
-        process = self._process(what)
-        kill = Deadly(process.agent, what["skip"], what["when"], lambda: self.kill(process, what["down"]))
-        self.faults.deadly.append(kill)
-
-    def _do_restart(self, what: Happening) -> None:
-        process = self._process(what)
-        if not process.alive:
-            return
-
-        async def restart() -> None:
-            await process.stop()
-            self.start_operator(process.replica)
-
-        self._start(restart(), "happening")
-
-    def _do_jump(self, what: Happening) -> None:
-        self._process(what).clock.offset += what["seconds"]
-
-    def _do_node_gone(self, what: Happening) -> None:
-        async def gone() -> None:
-            try:
-                await self.kubelets.delete_node(what["node"])
-            except (ApiError, TransportError):
-                self.hand.ask("DELETE", f"/api/v1/nodes/{what['node']}")  # its kubelet is gone all the same
-            if what["back"] < 1e3:
-                await asyncio.sleep(what["back"])
-                await self._added(what["node"])
-
-        self._gently(gone())
-
-    async def _added(self, name: str) -> None:
-        for _ in range(30):
-            try:
-                await self.kubelets.add_node(name, self.template)
-            except (ApiError, TransportError):
-                await asyncio.sleep(1.0)
-            else:
-                return
-
-    def _do_reboot(self, what: Happening) -> None:
-        self._gently(self.kubelets.reboot(what["node"], seconds=what["seconds"]))
-
-    def _do_kubelet_down(self, what: Happening) -> None:
-        async def down() -> None:
-            await self.kubelets.down(what["node"], mark_unknown=True)
-            await asyncio.sleep(what["seconds"])
-            await self.kubelets.up(what["node"])
-
-        self._gently(down())
-
-    def _do_taint(self, what: Happening) -> None:
-        self.hand.taint(what["node"], what["effect"])
-        self._later(what["seconds"], lambda: self.hand.untaint(what["node"]))
-
-    def _do_ignore(self, what: Happening) -> None:
-        self.hand.ignore(what["node"], on=True)
-        self._later(what["seconds"], lambda: self.hand.ignore(what["node"], on=False))
-
-    def _do_relabel(self, what: Happening) -> None:
-        self.hand.label(what["node"], pool="b")
-        self._later(what["seconds"], lambda: self.hand.label(what["node"], pool="a"))
-
-    def _do_cordon(self, what: Happening) -> None:
-        self.hand.cordon(what["node"], on=True)
-        self._later(what["seconds"], lambda: self.hand.cordon(what["node"], on=False))
-
-    def _do_burst(self, what: Happening) -> None:
-        """An event storm of a node."""
-
-        async def touch() -> None:
-            until = self.loop.time() + what["seconds"]
-            while self.loop.time() < until:
-                self.hand.touch(what["node"])
-                await asyncio.sleep(0.03)
-
-        self._start(touch(), "happening")
-
-    def _do_recreate(self, what: Happening) -> None:
-        """`kubectl delete` and, once it is gone, `kubectl create` (CHG-13)."""
-        if what["cr"] in self._leaving or not self.hand.is_there(what["cr"]):
-            return
-        self._leaving.add(what["cr"])
-        self.hand.delete_cr(what["cr"])
-        self._start(self._create_again(what["cr"], what["after"]), "again")
-
-    async def _create_again(self, name: str, after: float) -> None:
-        while self.hand.is_there(name):  # noqa: ASYNC110 - as a person looks
-            await asyncio.sleep(0.5)
-        await asyncio.sleep(after)
-        self._note(f"--- {name} is created again")
-        self.claims.recreated(name)
-        self.hand.create_cr(name, self.scenario.crs[name])
-        self._leaving.discard(name)
-
-    def _do_delete_configmap(self, what: Happening) -> None:
-        self.hand.delete_configmap(what["which"])
-
-    def _do_delete_job(self, what: Happening) -> None:
-        names = sorted(self.journal.now.jobs)
-        if names:
-            self.hand.delete_job(names[what["which"] % len(names)])
-
-    def _do_delete_pod(self, what: Happening) -> None:
-        names = sorted(self.journal.now.pods)
-        if names:
-            self.hand.delete_pod(names[what["which"] % len(names)])
-
-    def _do_edit(self, what: Happening) -> None:
-        self.hand.edit(what["cr"], what["spec"])
-
-    def _do_order(self, what: Happening) -> None:
-        self.hand.order(what["cr"], **{what["what"]: "true"})
-        self._later(what["seconds"], lambda: self.hand.order(what["cr"], **{what["what"]: None}))
-
-    def _do_reset(self, what: Happening) -> None:
-        self.hand.reset(what["cr"], what["node"], one_entry=what["entry"])
-
-    def _do_touch(self, what: Happening) -> None:
-        self.hand.touch(what["node"])
-
-    def _do_touch_status(self, what: Happening) -> None:
-        self.hand.touch_status(what["cr"])
