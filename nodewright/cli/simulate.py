@@ -21,7 +21,7 @@ from nodewright.cli.simulation_text import Lines, LiveTable, print_summary
 from nodewright.simulator.durations import STAGES, Durations, parse_stage_duration
 from nodewright.simulator.made_nodes import MadeNodes, NodesError, counted, make_nodes, read_nodes
 from nodewright.simulator.report import render
-from nodewright.simulator.rules import parse_rule
+from nodewright.simulator.rules import Rule, parse_rule
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 DEFAULT_NODES = 20
@@ -137,7 +137,7 @@ def _request(options: Options, manifests: Manifests) -> Request:
     return Request(
         manifests=manifests,
         nodes=_nodes(options, manifests),
-        rule_texts=_rules(options),
+        rules=_rules(options),
         seed=options.seed,
         durations=_durations(options),
         within=None if options.within_hours is None else options.within_hours * 3600.0,
@@ -164,13 +164,11 @@ def _nodes(options: Options, manifests: Manifests) -> MadeNodes:
         raise NodesError(f"{'stdin' if str(file) == '-' else file}: {error}") from error
 
 
-def _rules(options: Options) -> Sequence[str]:
-    for text in options.fail:
-        try:
-            parse_rule(text)
-        except ValueError as error:
-            raise UsageError(f"--fail: {error}") from error
-    return options.fail
+def _rules(options: Options) -> list[Rule]:
+    try:
+        return [parse_rule(text) for text in options.fail]
+    except ValueError as error:
+        raise UsageError(f"--fail: {error}") from error
 
 
 def _durations(options: Options) -> Durations:

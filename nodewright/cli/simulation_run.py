@@ -21,7 +21,7 @@ from nodewright.simulator.embedded_cluster import NODEWRIGHT, EmbeddedCluster
 from nodewright.simulator.kubelets import Timing
 from nodewright.simulator.made_nodes import MadeNodes
 from nodewright.simulator.outcome import CrOutcome, Ending, Outcome, cr_outcome
-from nodewright.simulator.rules import parse_rule
+from nodewright.simulator.rules import Rule
 from nodewright.simulator.timeline import Batch, Saying, Span, Timeline, TimelineLedger
 from nodewright.simulator.virtual_time import EPOCH, run_virtually
 
@@ -42,8 +42,7 @@ class Request:
 
     manifests: Manifests
     nodes: MadeNodes
-    rule_texts: Sequence[str] = ()
-    """The rules as they were written."""
+    rules: Sequence[Rule] = ()
     seed: int = 0
     durations: Durations = field(default_factory=Durations)
     within: float | None = None
@@ -107,11 +106,10 @@ class _Simulation:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._began = 0.0
-        self._rules = [parse_rule(text) for text in request.rule_texts]
         self._timeline = Timeline(self._now, epoch=EPOCH)
         self._cluster = EmbeddedCluster(
             seed=request.seed,
-            rules=self._rules,
+            rules=request.rules,
             timing=Timing(step_of=request.durations, boot_seconds=BOOT_SECONDS),
             ledger=TimelineLedger(self._timeline, lambda span: listener.ended(self._now(), span)),
         )
@@ -217,7 +215,7 @@ class _Simulation:
         return max((p.stage_timeout_seconds or 0.0 for p in packages), default=0.0)
 
     def _outcome(self, ending: Ending) -> Outcome:
-        request, kubelets = self._request, self._cluster.kubelets
+        kubelets = self._cluster.kubelets
         unused = [] if kubelets is None else kubelets.never_applied()
         crs: list[CrOutcome] = [
             cr_outcome(name, self._status(name), self._timeline) for name in self._request.manifests.nodewrights
@@ -229,7 +227,5 @@ class _Simulation:
             seconds=self._timeline.changed_at,
             crs=tuple(crs),
             notes=(*self._request.manifests.notes, *self._request.nodes.notes),
-            unused_rules=tuple(
-                text for text, rule in zip(request.rule_texts, self._rules, strict=True) if rule in unused
-            ),
+            unused_rules=tuple(rule.text for rule in unused),
         )

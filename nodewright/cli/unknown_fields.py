@@ -9,15 +9,12 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
+from controller_runtime.testing.api_server.objects.schemas import METADATA_FIELDS
 from nodewright.api import keys
 from nodewright.api.crd import deployment_policy_crd, nodewright_crd
 from nodewright.api.shape import Fault
 
 _CRDS: Final = {keys.NODEWRIGHT_KIND: nodewright_crd, keys.DEPLOYMENT_POLICY_KIND: deployment_policy_crd}
-_METADATA: Final = (
-    "annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation",
-    "labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid",
-)  # fmt: skip
 
 
 def unknown_fields(kind: str, fields: Mapping[str, Any]) -> list[Fault]:
@@ -26,7 +23,7 @@ def unknown_fields(kind: str, fields: Mapping[str, Any]) -> list[Fault]:
     found = list(_of_object(fields, schema, ""))
     metadata = fields.get("metadata")
     if isinstance(metadata, Mapping):
-        known: dict[str, Any] = {"properties": {name: {} for name in _METADATA}}
+        known: dict[str, Any] = {"properties": {name: {} for name in sorted(METADATA_FIELDS)}}
         found += _of_object(metadata, known, "metadata")
     return found
 

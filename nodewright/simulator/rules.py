@@ -100,6 +100,8 @@ class Rule:
     times: int | None = None
     probability: float = 1.0
     seed: int = 0
+    text: str = field(default="", compare=False)
+    """As it was written."""
 
     def matches(self, step: Step) -> bool:
         """Whether the rule concerns this step; `times` is not looked at."""
@@ -193,6 +195,7 @@ def parse_rule(text: str) -> Rule:
             times=_whole("times", options.pop("times"), least=1) if "times" in options else None,
             probability=_number("p", options.pop("p", "1"), most=1.0),
             seed=_whole("seed", options.pop("seed", "0"), least=0),
+            text=text,
             **patterns,
         )
     except ValueError as error:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.faults import _REASONS
+from tests.simulation.happenings import Happenings
 from tests.simulation.plants import PLANTS
 from tests.simulation.scenario import EFFECTS, Scenario, draw
-from tests.simulation.world import World
 
 DRAWN = [draw(seed) for seed in range(300)]
 OFTEN_ENOUGH = 9
@@ -33,8 +33,8 @@ def test_each_happening_is_drawn(what: str) -> None:
 
 
 def test_the_list_of_happenings_is_whole() -> None:
-    """The world can play nothing else than what the test above counts, and faults."""
-    played = {name.removeprefix("_do_").replace("_", "-") for name in dir(World) if name.startswith("_do_")}
+    """A simulation can play nothing else than what the test above counts, and faults."""
+    played = {name.removeprefix("_do_").replace("_", "-") for name in dir(Happenings) if name.startswith("_do_")}
     listed = set(test_each_happening_is_drawn.pytestmark[0].args[1])  # type: ignore[attr-defined]
     assert played == listed | {"fault"}
 

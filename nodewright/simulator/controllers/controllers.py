@@ -38,13 +38,12 @@ class Controllers:
         clock: Clock | None = None,
         settings: ControllerSettings | None = None,
         collected: Iterable[Resource] = (CONFIG_MAP,),
-        owners: Iterable[Resource] = (),
         events: bool = True,
         rng: random.Random | None = None,
     ) -> None:
         """`collected`: further resources, served from the start, whose objects own or are owned, such as custom resources.
 
-        `owners` are resources that may be named as owners and are only looked up. `events` False writes none.
+        `events` False writes none.
         """
         clock = clock or SystemClock()
         settings = settings or ControllerSettings()
@@ -56,7 +55,7 @@ class Controllers:
         self._parts = (
             JobController(requests, picture, settings=settings, clock=clock, recorder=recorder),
             JobTtlController(requests, picture, settings=settings, clock=clock),
-            GarbageCollector(requests, picture, settings=settings, owners=owners),
+            GarbageCollector(requests, picture, settings=settings),
             DisruptionController(requests, picture, settings=settings, clock=clock),
             NodeController(requests, picture, settings=settings, clock=clock),
             TaintEviction(requests, picture, settings=settings, clock=clock),

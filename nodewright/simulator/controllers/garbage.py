@@ -4,7 +4,7 @@ Relies on `ownership` for decisions and on a shared `Picture`. It trusts its pic
 does not know one; each deletion names UID and resourceVersion, so that a picture that lags deletes nothing that has changed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -24,13 +24,10 @@ _REMEMBERED_ABSENT = 1000
 class GarbageCollector:
     """`run` until cancelled, after the picture is synced.
 
-    Objects of resources the picture does not hold are neither collected nor known as owners that are being deleted; whether they exist is
-    asked when `owners` names their resource, and taken for granted otherwise.
+    Objects of resources the picture does not hold are neither collected nor known as owners: that they exist is taken for granted.
     """
 
-    def __init__(
-        self, requests: Requests, picture: Picture, *, settings: ControllerSettings, owners: Iterable[Resource] = ()
-    ) -> None:
+    def __init__(self, requests: Requests, picture: Picture, *, settings: ControllerSettings) -> None:
         self._requests = requests
         self._graph = Graph()
         self._absent: dict[str, None] = {}
@@ -42,7 +39,7 @@ class GarbageCollector:
             BUDGET: picture.budgets,
             **picture.others,
         }
-        self._resources = {(one.group, one.kind): one for one in (*owners, *self._stores)}
+        self._resources = {(one.group, one.kind): one for one in self._stores}
         self._controller = Controller(
             "garbage", self._sync, concurrency=settings.concurrency, backoff=retry_backoff(0.1), expected_errors=LIFE
         )
