@@ -36,6 +36,7 @@ from controller_runtime.testing.api_server.values import (
     ApiRequest,
     ApiResponse,
     BeforeHook,
+    Fault,
     Object,
     User,
 )
@@ -122,23 +123,13 @@ class ApiServer:
         Raises:
             AnswerLostError: a fault took the answer.
         """
-        fault = self.before(request) if self.before is not None else None
-        if fault is not None:
-            if fault.delay:
-                await asyncio.sleep(fault.delay)
-            if fault.lost:
-                raise AnswerLostError
-            if fault.answer is not None:
-                return fault.answer
+        if self.before is not None and (fault := self.before(request)) is not None:
+            instead = await _suffered(fault)
+            if instead is not None:
+                return instead
         answer = self.handle(request)
-        fault = self.after(request, answer) if self.after is not None else None
-        if fault is not None:
-            if fault.delay:
-                await asyncio.sleep(fault.delay)
-            if fault.lost:
-                raise AnswerLostError
-            if fault.answer is not None:
-                return fault.answer
+        if self.after is not None and (fault := self.after(request, answer)) is not None:
+            return await _suffered(fault) or answer
         return answer
 
     async def serve_watch(self, request: ApiRequest) -> Watch | ApiResponse:
@@ -147,14 +138,10 @@ class ApiServer:
         Raises:
             AnswerLostError: a fault took the answer.
         """
-        fault = self.before(request) if self.before is not None else None
-        if fault is not None:
-            if fault.delay:
-                await asyncio.sleep(fault.delay)
-            if fault.lost:
-                raise AnswerLostError
-            if fault.answer is not None:
-                return fault.answer
+        if self.before is not None and (fault := self.before(request)) is not None:
+            instead = await _suffered(fault)
+            if instead is not None:
+                return instead
         try:
             return self.watch(request)
         except RefusalError as refusal:
@@ -274,6 +261,19 @@ class ApiServer:
             items.append(self._deletions.delete(Route(kind, namespace, name), options).stored)
         page = ListPage(items, self._core.store.version)
         return ApiResponse(200, representation.many(route, page, "", self._core.clock.now()))
+
+
+async def _suffered(fault: Fault) -> ApiResponse | None:
+    """What is answered instead; None lets the request go on.
+
+    Raises:
+        AnswerLostError: nothing is.
+    """
+    if fault.delay:
+        await asyncio.sleep(fault.delay)
+    if fault.lost:
+        raise AnswerLostError
+    return fault.answer
 
 
 def _created(item: Object) -> ApiResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -52,28 +53,19 @@ class CustomStrategy(Strategy):
     unknown_field = "field label not supported: {0}"
     status_keeps_metadata = True
 
-    def __init__(
-        self,
-        version: CustomVersion,
-        head: Object,
-        *,
-        status: bool,
-        selectable: Sequence[str],
-        keep_nulls: bool = False,
-    ) -> None:
+    def __init__(self, version: CustomVersion, head: Object, *, status: bool, selectable: Sequence[str]) -> None:
         readers = {path.removeprefix("."): text(*path.removeprefix(".").split(".")) for path in selectable}
         super().__init__(generation=True, status=status, selectable=readers, unconditional=False)
         self._version = version
         self._head = head
-        self._keep_nulls = keep_nulls
-        self._of_apply = (
-            self if keep_nulls else CustomStrategy(version, head, status=status, selectable=selectable, keep_nulls=True)
-        )
+        self._keep_nulls = False
 
     @property
     def of_apply(self) -> Strategy:
         """The same, but nulls that the apply left behind are for the validation to refuse."""
-        return self._of_apply
+        strategy = copy(self)
+        strategy._keep_nulls = True
+        return strategy
 
     def default(self, item: Object) -> None:
         """Without status, pruned, with defaults."""

@@ -63,9 +63,8 @@ def _authenticated(tokens: Tokens, spec: Object) -> Object:
     user = tokens.user(str(spec.get("token", "")))
     if user is None:
         return {"user": {}, "error": "invalid bearer token"}
-    known = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     audiences = spec.get("audiences") or ["https://kubernetes.default.svc"]
-    return {"authenticated": True, "user": known, "audiences": audiences}
+    return {"authenticated": True, "user": _shown(user), "audiences": audiences}
 
 
 def _rules(core: Core, user: User, namespace: str) -> Object:
