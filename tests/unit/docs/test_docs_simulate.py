@@ -64,7 +64,7 @@ def test_the_first_command_says_what_the_readme_shows(tmp_path: Path) -> None:
 
 def test_the_page_on_simulate_shows_what_its_first_command_says(tmp_path: Path) -> None:
     text = (ROOT / "docs/simulate.md").read_text("utf-8")
-    (command,) = blocks(text, "sh")
+    command = blocks(text, "sh")[0]
     said = _OF_THIS_RUN.sub("", simulated(command.strip(), tmp_path).stdout)
     (block,) = [body for body in blocks(text, "text") if body.startswith("demo: erroring")]
     assert _OF_THIS_RUN.sub("", block).strip() in said
